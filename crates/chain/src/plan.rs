@@ -1,0 +1,158 @@
+//! What a checked chain file means: which instances there are, which queue joins which, and what runs where.
+//!
+//! An *instance* is what the kernel schedules: a process or a thread that hosts one NF, or several that are
+//! fused into one run-to-completion loop. An *edge* is one single-producer single-consumer queue (D3).
+//! All ids are indexes into the lists of [`Plan`].
+
+use serde::Serialize;
+
+/// The whole plan.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Plan {
+    /// `metadata.name`.
+    pub name: String,
+    /// The core on which the manager polls ports.
+    pub manager_core: usize,
+    /// Buffers in each tenant's region.
+    pub buffers: u32,
+    /// Largest frame in bytes without FCS that a buffer must hold. 0: the largest that any port reports.
+    pub max_frame_bytes: u32,
+    /// Ports by id.
+    pub ports: Vec<PortPlan>,
+    /// NFs by id.
+    pub nfs: Vec<NfPlan>,
+    /// Instances by id.
+    pub instances: Vec<InstancePlan>,
+    /// Chains by id, in file order, which is the order of the classifier.
+    pub chains: Vec<ChainPlan>,
+    /// Edges by id.
+    pub edges: Vec<EdgePlan>,
+}
+
+/// One port.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PortPlan {
+    /// The name in the file.
+    pub name: String,
+    /// Its definition.
+    pub spec: crate::model::Port,
+}
+
+/// One NF.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NfPlan {
+    /// The name in the file.
+    pub name: String,
+    /// A built-in kind or the path of a shared object.
+    pub kind: String,
+    /// What the NF gets as arguments.
+    pub args: serde_json::Value,
+    /// Names of the targets of its divert verdicts, in the order of their indexes.
+    pub divert: Vec<String>,
+    /// The instance that hosts it.
+    pub instance: usize,
+}
+
+/// How an instance is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Host {
+    /// A process of its own.
+    Process,
+    /// A thread of the manager.
+    Thread,
+}
+
+/// One instance.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct InstancePlan {
+    /// The NF's name; for a fused run the names joined with `+`.
+    pub name: String,
+    /// Process or thread.
+    pub host: Host,
+    /// The cores that it may run on.
+    pub cores: Vec<usize>,
+    /// Whether another instance or the manager may run on one of these cores.
+    pub shares_core: bool,
+    /// Scheduling as the file asks for it.
+    pub sched: crate::model::Sched,
+    /// Packets in one burst, 1 to 256.
+    pub batch: u16,
+    /// The NFs that it hosts.
+    pub nfs: Vec<usize>,
+    /// Its input queues.
+    pub queues: Vec<QueuePlan>,
+}
+
+/// An input queue of an instance and what happens to packets from it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct QueuePlan {
+    /// The edge that is the queue.
+    pub edge: usize,
+    /// The chain.
+    pub chain: usize,
+    /// The hop of the first stage.
+    pub hop: u8,
+    /// Weight in the deficit round robin, from the chain's `weight`.
+    pub weight: u32,
+    /// NFs called one after the other; more than one when fused.
+    pub stages: Vec<StagePlan>,
+    /// Where packets go after the last stage.
+    pub next: usize,
+}
+
+/// One NF called for the packets of a queue.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StagePlan {
+    /// The NF.
+    pub nf: usize,
+    /// The edge for each entry of the NF's `divert` list. A target that is a port or the first NF of a chain.
+    pub divert: Vec<usize>,
+}
+
+/// One end of an edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum End {
+    /// The manager, on behalf of this port.
+    Port(usize),
+    /// An instance.
+    Instance(usize),
+}
+
+/// One queue.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EdgePlan {
+    /// Who puts packets in.
+    pub from: End,
+    /// Who takes them out.
+    pub to: End,
+    /// The chain whose packets it carries (after a divert: the chain diverted to, or the chain it came from if
+    /// the target is a port).
+    pub chain: usize,
+    /// The hop that its packets are on their way to; the chain's length on the way to the port.
+    pub hop: u8,
+    /// Room for this many packets, a power of two.
+    pub capacity: u32,
+}
+
+/// One chain.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ChainPlan {
+    /// The name in the file.
+    pub name: String,
+    /// Chains of one tenant share a region of buffers; chains of different tenants do not.
+    pub tenant: String,
+    /// Which packets belong to it.
+    pub matches: crate::model::Match,
+    /// The port it begins at.
+    pub ingress: usize,
+    /// The port it ends at.
+    pub egress: usize,
+    /// NFs on its path.
+    pub hops: Vec<usize>,
+    /// The edge that the manager admits packets to.
+    pub entry: usize,
+    /// At most this many packets inside the chain at once; 0: as many as its queues hold.
+    pub max_in_flight: u32,
+}

@@ -1,0 +1,98 @@
+//! What the host lends an NF during a call.
+
+use crate::{Packet, Verdict};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A packet that the NF keeps, see [`Ctx::hold`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct HoldId(pub(crate) u32);
+
+impl HoldId {
+    /// The id as a number, for tables of the NF's own and for the C ABI.
+    #[must_use]
+    pub const fn to_bits(self) -> u32 {
+        self.0
+    }
+    /// An id from such a number. A wrong one harms nobody: the host checks it.
+    #[must_use]
+    pub const fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+}
+
+/// Where the host keeps held packets. Implemented by hosts, not by NFs.
+pub trait Holds {
+    /// Reserves a place; `None` when all are taken.
+    fn reserve(&mut self) -> Option<HoldId>;
+    /// Calls `f` with the held packet; `false` if no packet is held under `id`.
+    fn with(&mut self, id: HoldId, f: &mut dyn FnMut(&mut Packet<'_>)) -> bool;
+    /// Lets the packet go on with `verdict` (not hold); `false` if no packet is held under `id`.
+    fn release(&mut self, id: HoldId, verdict: Verdict) -> bool;
+}
+
+/// The call's surroundings: time, counters, held packets.
+pub struct Ctx<'a> {
+    now_ns: u64,
+    counters: &'a [AtomicU64],
+    holds: &'a mut dyn Holds,
+}
+
+impl<'a> Ctx<'a> {
+    /// For hosts: `counters` in the order in which the NF declared them.
+    #[inline]
+    #[must_use]
+    pub fn new(now_ns: u64, counters: &'a [AtomicU64], holds: &'a mut dyn Holds) -> Self {
+        Self { now_ns, counters, holds }
+    }
+
+    /// Monotonic time in nanoseconds, read once for the burst.
+    #[inline]
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// Adds to a counter from [`crate::Env::counter`]. It has one writer, so this is a load and a store.
+    #[inline]
+    pub fn count(&self, counter: Counter, n: u64) {
+        if let Some(c) = self.counters.get(counter.0 as usize) {
+            c.store(c.load(Relaxed).wrapping_add(n), Relaxed);
+        }
+    }
+
+    /// Sets a counter that shows a level, such as the entries in a table.
+    #[inline]
+    pub fn set(&self, counter: Counter, value: u64) {
+        if let Some(c) = self.counters.get(counter.0 as usize) {
+            c.store(value, Relaxed);
+        }
+    }
+
+    /// Reserves a place for a packet that is to be kept: give that packet [`Verdict::hold`] with the id.
+    /// `None` when the host has no place left; give another verdict then.
+    pub fn hold(&mut self) -> Option<HoldId> {
+        self.holds.reserve()
+    }
+
+    /// Looks at or changes a held packet; `false` if none is held under `id`.
+    pub fn with_held(&mut self, id: HoldId, mut f: impl FnMut(&mut Packet<'_>)) -> bool {
+        self.holds.with(id, &mut f)
+    }
+
+    /// Ends the holding: the packet goes on with `verdict`. `false` if none is held under `id`.
+    pub fn release(&mut self, id: HoldId, verdict: Verdict) -> bool {
+        self.holds.release(id, verdict)
+    }
+}
+
+/// A named counter that the NF declared with [`crate::Env::counter`]; an index in the order of declaration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Counter(pub(crate) u32);
+
+impl Counter {
+    /// The counter `n` places after this one, for counters declared in a row (one for each rule, say).
+    #[must_use]
+    pub const fn nth(self, n: u32) -> Self {
+        Self(self.0 + n)
+    }
+}

@@ -1,0 +1,170 @@
+//! Kinds of NF: how a host finds, checks and builds them.
+
+use crate::{Burst, Counter, Ctx, Error, Nf, Reason, Target};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// A declared counter.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct CounterSpec {
+    /// `lower_snake_case`, unique within the NF.
+    pub name: String,
+    /// The unit: `packets`, `bytes`, `entries` …
+    pub unit: String,
+    /// One line for people.
+    pub help: String,
+}
+
+/// What an NF has declared while it was built.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Declared {
+    /// Counters, in the order of declaration.
+    pub counters: Vec<CounterSpec>,
+    /// Drop reasons, in the order of declaration.
+    pub drop_reasons: Vec<String>,
+}
+
+/// The surroundings in which an NF is built.
+pub struct Env<'a> {
+    dir: &'a Path,
+    targets: &'a [String],
+    declared: Declared,
+}
+
+impl<'a> Env<'a> {
+    /// For hosts: `dir` is the chain file's directory, `targets` the NF's `divert` list.
+    #[must_use]
+    pub fn new(dir: &'a Path, targets: &'a [String]) -> Self {
+        Self { dir, targets, declared: Declared::default() }
+    }
+
+    /// Declares a counter. Counters declared in a row have consecutive indexes ([`Counter::nth`]).
+    pub fn counter(&mut self, name: impl Into<String>, unit: &str, help: impl Into<String>) -> Counter {
+        self.declared.counters.push(CounterSpec { name: name.into(), unit: unit.to_owned(), help: help.into() });
+        Counter(self.declared.counters.len() as u32 - 1)
+    }
+
+    /// Declares a reason for drops. The same name gives the same reason; the 255th and later share one.
+    pub fn drop_reason(&mut self, name: &str) -> Reason {
+        let reasons = &mut self.declared.drop_reasons;
+        if let Some(i) = reasons.iter().position(|r| r == name) {
+            return Reason(i as u8);
+        }
+        if reasons.len() < 255 {
+            reasons.push(name.to_owned());
+        }
+        Reason(reasons.len() as u8 - 1)
+    }
+
+    /// A target that the chain file grants this NF (`divert: [scrub]`).
+    ///
+    /// # Errors
+    /// When the list does not have it.
+    pub fn target(&self, name: &str) -> Result<Target, Error> {
+        let i = self.targets.iter().position(|t| t == name).ok_or_else(|| {
+            Error::Args(format!("no target '{name}': add it to this NF's `divert` list, which has {:?}", self.targets))
+        })?;
+        u8::try_from(i).map(Target).map_err(|_| Error::Args("more than 256 targets".into()))
+    }
+
+    /// A path from the arguments, taken from the chain file's directory if it is relative.
+    #[must_use]
+    pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.dir.join(path)
+    }
+
+    /// A file from the arguments, as text.
+    ///
+    /// # Errors
+    /// When it cannot be read or is not UTF-8.
+    pub fn read(&self, path: impl AsRef<Path>) -> Result<String, Error> {
+        let path = self.path(path);
+        std::fs::read_to_string(&path).map_err(|source| Error::Read { path, source })
+    }
+
+    /// For hosts: what was declared.
+    #[must_use]
+    pub fn into_declared(self) -> Declared {
+        self.declared
+    }
+}
+
+/// [`Nf`] without its associated types, so that NFs of all kinds fit in one list. Implemented for every [`Nf`].
+pub trait NfObject: Send {
+    /// See [`Nf::process`].
+    fn process(&mut self, burst: &mut Burst<'_>, ctx: &mut Ctx<'_>);
+    /// See [`Nf::tick`].
+    fn tick(&mut self, ctx: &mut Ctx<'_>);
+    /// See [`Nf::report`].
+    fn report(&self) -> Option<String>;
+}
+
+impl<T: Nf> NfObject for T {
+    #[inline]
+    fn process(&mut self, burst: &mut Burst<'_>, ctx: &mut Ctx<'_>) {
+        Nf::process(self, burst, ctx);
+    }
+    fn tick(&mut self, ctx: &mut Ctx<'_>) {
+        Nf::tick(self, ctx);
+    }
+    fn report(&self) -> Option<String> {
+        Nf::report(self)
+    }
+}
+
+/// Builds an NF from its arguments.
+pub type BuildFn = fn(serde_json::Value, &mut Env<'_>) -> Result<Box<dyn NfObject>, Error>;
+
+/// A kind of NF: name, documentation, argument schema and how to build one.
+#[derive(Clone)]
+pub struct Kind {
+    /// The word in the chain file.
+    pub name: &'static str,
+    /// One line.
+    pub about: &'static str,
+    /// JSON Schema of `args`.
+    pub args_schema: fn() -> serde_json::Value,
+    /// Checks the arguments and builds the NF.
+    pub build: BuildFn,
+}
+
+impl Kind {
+    /// The kind that `T` implements.
+    #[must_use]
+    pub const fn of<T: Nf>() -> Self {
+        Self {
+            name: T::KIND,
+            about: T::ABOUT,
+            args_schema: || schemars::schema_for!(T::Args).to_value(),
+            build: |args, env| {
+                // An absent `args:` is an empty one.
+                let args = if args.is_null() { serde_json::Value::Object(Default::default()) } else { args };
+                let args = serde_json::from_value(args).map_err(|e| Error::Args(format!("args: {e}")))?;
+                Ok(Box::new(T::new(args, env)?))
+            },
+        }
+    }
+}
+
+/// The kinds that a program knows by name.
+#[derive(Clone, Default)]
+pub struct Registry(BTreeMap<&'static str, Kind>);
+
+impl Registry {
+    /// With these kinds.
+    #[must_use]
+    pub fn new(kinds: impl IntoIterator<Item = Kind>) -> Self {
+        Self(kinds.into_iter().map(|k| (k.name, k)).collect())
+    }
+
+    /// The kind of this name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Kind> {
+        self.0.get(name)
+    }
+
+    /// All kinds by name.
+    pub fn iter(&self) -> impl Iterator<Item = &Kind> {
+        self.0.values()
+    }
+}

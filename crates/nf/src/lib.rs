@@ -1,0 +1,74 @@
+//! The SDK for network functions (NFs).
+//!
+//! An NF is a function over a burst of packets: [`Nf::process`] looks at each packet and writes a
+//! [`Verdict`] for it. It does not know whether the burst came from shared memory, a socket or a file, nor
+//! whether it runs as a process, as a thread, or fused with its neighbours into one loop.
+//!
+//! ```
+//! use chainline_nf::{Burst, Ctx, Env, Error, Nf};
+//!
+//! /// Lets every packet pass.
+//! struct Pass;
+//!
+//! #[derive(serde::Deserialize, schemars::JsonSchema)]
+//! #[serde(deny_unknown_fields)]
+//! struct Args {}
+//!
+//! impl Nf for Pass {
+//!     const KIND: &'static str = "pass";
+//!     const ABOUT: &'static str = "lets every packet pass";
+//!     type Args = Args;
+//!
+//!     fn new(_: Args, _: &mut Env<'_>) -> Result<Self, Error> {
+//!         Ok(Pass)
+//!     }
+//!     fn process(&mut self, _burst: &mut Burst<'_>, _ctx: &mut Ctx<'_>) {}
+//! }
+//! ```
+//!
+//! Deliberately absent: threads, signals, sockets, clocks. The host that runs the NF owns those.
+
+#![forbid(unsafe_code)]
+
+mod burst;
+mod ctx;
+mod error;
+mod kind;
+mod verdict;
+
+pub use burst::{Burst, MAX_BURST, Packet, PacketMeta};
+pub use ctx::{Counter, Ctx, HoldId, Holds};
+pub use error::Error;
+pub use kind::{BuildFn, CounterSpec, Declared, Env, Kind, NfObject, Registry};
+pub use verdict::{Decoded, Reason, Target, Verdict};
+
+use serde::de::DeserializeOwned;
+
+/// A network function. One value of it belongs to one instance and is called by one thread only.
+pub trait Nf: Send + Sized + 'static {
+    /// The word that a chain file uses: `kind: firewall`.
+    const KIND: &'static str;
+    /// One line for `--help` and the reference.
+    const ABOUT: &'static str;
+    /// What stands under `args:` in the chain file. Unknown fields must be errors: `deny_unknown_fields`.
+    type Args: DeserializeOwned + schemars::JsonSchema;
+
+    /// Builds the NF: reads files, fills tables, declares counters and drop reasons through `env`.
+    ///
+    /// # Errors
+    /// A message for the operator; where it comes from a file, with file, line and column ([`Error::at`]).
+    fn new(args: Self::Args, env: &mut Env<'_>) -> Result<Self, Error>;
+
+    /// Handles one burst of 1 to [`MAX_BURST`] packets. Each packet starts with [`Verdict::NEXT`].
+    ///
+    /// On the fast path: no allocation, no lock, no system call, no clock.
+    fn process(&mut self, burst: &mut Burst<'_>, ctx: &mut Ctx<'_>);
+
+    /// Called about every 10 ms while the NF is awake and once before it ends: ageing, flushing, held packets.
+    fn tick(&mut self, _ctx: &mut Ctx<'_>) {}
+
+    /// Words for the final report, for example a table of top talkers; at most a few KiB of text.
+    fn report(&self) -> Option<String> {
+        None
+    }
+}
