@@ -2,4 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+mod diag;
+pub mod model;
 pub mod plan;
+
+pub use diag::{Diagnostic, Diagnostics, Severity, Source, Span};

@@ -1,0 +1,371 @@
+//! Where packets come from and go to.
+
+use super::net::{NumRange, Prefix};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Serialize, Serializer};
+use std::fmt;
+use std::path::PathBuf;
+
+/// One port: exactly one of these.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Port {
+    /// A capture file that is read or written (pcap or pcapng).
+    Pcap(Pcap),
+    /// A generator of traffic. Ingress only.
+    Generator(Generator),
+    /// Counts packets and lets them go. Egress only.
+    Sink(Sink),
+    /// A kernel interface through `AF_PACKET`: any driver, no preparation.
+    AfPacket(Netdev),
+    /// A kernel interface through `AF_XDP`.
+    AfXdp(Netdev),
+    /// A tap interface that is made for the run.
+    Tap(Netdev),
+    /// Shared memory to another dataplane (memif, as in VPP).
+    Memif(Memif),
+    /// Any virtual device, as DPDK's `--vdev` takes it: `net_null0,size=64`.
+    Vdev(String),
+    /// A device on the PCI bus, as DPDK's `-a` takes it: `0000:03:00.0`.
+    Pci(String),
+}
+
+impl Port {
+    /// The words in the file.
+    pub const WORDS: &'static [&'static str] =
+        &["pcap", "generator", "sink", "af_packet", "af_xdp", "tap", "memif", "vdev", "pci"];
+
+    /// The word in the file.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Pcap(_) => "pcap",
+            Self::Generator(_) => "generator",
+            Self::Sink(_) => "sink",
+            Self::AfPacket(_) => "af_packet",
+            Self::AfXdp(_) => "af_xdp",
+            Self::Tap(_) => "tap",
+            Self::Memif(_) => "memif",
+            Self::Vdev(_) => "vdev",
+            Self::Pci(_) => "pci",
+        }
+    }
+
+    /// Whether packets can come from it.
+    #[must_use]
+    pub fn can_receive(&self) -> bool {
+        match self {
+            Self::Pcap(p) => p.read.is_some(),
+            Self::Sink(_) => false,
+            _ => true,
+        }
+    }
+
+    /// Whether packets can leave by it.
+    #[must_use]
+    pub fn can_transmit(&self) -> bool {
+        match self {
+            Self::Pcap(p) => p.write.is_some(),
+            Self::Generator(_) => false,
+            _ => true,
+        }
+    }
+}
+
+/// A capture file. `read`, `write` or both.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(default)]
+pub struct Pcap {
+    /// The file that packets come from, relative to the chain file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read: Option<PathBuf>,
+    /// The file that packets go to, relative to the chain file; overwritten.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write: Option<PathBuf>,
+    /// Begins again at the end of the file.
+    #[serde(rename = "loop")]
+    pub repeat: bool,
+    /// How fast packets are read.
+    pub rate: Rate,
+    /// Waits for room rather than shed packets. Default: true with `rate: max`, false otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lossless: Option<bool>,
+}
+
+impl Pcap {
+    /// Whether the source waits for room rather than shed packets.
+    #[must_use]
+    pub fn lossless(&self) -> bool {
+        self.lossless.unwrap_or(self.rate == Rate::Max)
+    }
+}
+
+/// A generator of UDP or TCP packets, the same for the same seed.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(default)]
+pub struct Generator {
+    /// Bytes of each frame including FCS, without preamble and gap. Not together with `mix`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = *super::FRAME_BYTES.start(), max = *super::FRAME_BYTES.end()))]
+    pub frame_bytes: Option<u16>,
+    /// Several frame sizes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mix: Option<Mix>,
+    /// Different flows (5-tuples).
+    #[schemars(range(min = 1, max = 100_000_000))]
+    pub flows: u32,
+    /// How fast packets are made.
+    pub rate: Rate,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Ends after this many packets; default: never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// Waits for room rather than shed packets. Default: true with `rate: max`, false otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lossless: Option<bool>,
+    /// Protocol above IP: `udp` or `tcp`.
+    #[schemars(extend("enum" = ["udp", "tcp"]), with = "String")]
+    #[serde(serialize_with = "serialize_proto")]
+    pub proto: u8,
+    /// Source addresses of the flows.
+    pub src: Prefix,
+    /// Destination addresses of the flows.
+    pub dst: Prefix,
+    /// Destination ports of the flows.
+    pub dst_port: NumRange,
+}
+
+fn serialize_proto<S: Serializer>(proto: &u8, s: S) -> Result<S::Ok, S::Error> {
+    s.serialize_str(super::proto_name(*proto).unwrap_or("udp"))
+}
+
+impl Default for Generator {
+    fn default() -> Self {
+        // 198.18.0.0/15 is set aside for benchmarks of network devices (RFC 2544 appendix C.2.2).
+        let prefix = |b| Prefix { addr: std::net::Ipv4Addr::new(198, b, 0, 0).into(), len: 16 };
+        Self {
+            frame_bytes: None,
+            mix: None,
+            flows: 1,
+            rate: Rate::Max,
+            seed: 1,
+            count: None,
+            lossless: None,
+            proto: 17,
+            src: prefix(18),
+            dst: prefix(19),
+            dst_port: NumRange { first: 9, last: 9 },
+        }
+    }
+}
+
+impl Generator {
+    /// Whether the source waits for room rather than shed packets.
+    #[must_use]
+    pub fn lossless(&self) -> bool {
+        self.lossless.unwrap_or(self.rate == Rate::Max)
+    }
+
+    /// The frame sizes and their weights; one entry for a fixed size. 64 bytes when the file says nothing.
+    #[must_use]
+    pub fn sizes(&self) -> Vec<MixPart> {
+        match &self.mix {
+            Some(mix) => mix.parts(),
+            None => vec![MixPart { frame_bytes: self.frame_bytes.unwrap_or(*super::FRAME_BYTES.start()), weight: 1 }],
+        }
+    }
+}
+
+/// Frame sizes and how often each comes. "IMIX" alone has no single meaning (RFC 6985), so each has its own name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mix {
+    /// 7 of 64, 4 of 570, 1 of 1518 bytes.
+    SimpleImix,
+    /// As FD.io CSIT has it: 28 of 64, 16 of 570, 4 of 1518 bytes.
+    CsitImix,
+    /// 7 of 64, 4 of 594, 1 of 1518 bytes.
+    Imix594,
+    /// As the file lists it.
+    Parts(Vec<MixPart>),
+}
+
+/// One frame size of a mix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MixPart {
+    /// Bytes of the frame including FCS.
+    #[schemars(range(min = *super::FRAME_BYTES.start(), max = *super::FRAME_BYTES.end()))]
+    pub frame_bytes: u16,
+    /// How often it comes against the others.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub weight: u32,
+}
+
+impl Mix {
+    /// The mixes that have a name.
+    pub const WORDS: &'static [(&'static str, Self)] =
+        &[("simple-imix", Self::SimpleImix), ("csit-imix", Self::CsitImix), ("imix-594", Self::Imix594)];
+
+    /// Sizes and weights.
+    #[must_use]
+    pub fn parts(&self) -> Vec<MixPart> {
+        let of = |parts: [(u16, u32); 3]| parts.map(|(frame_bytes, weight)| MixPart { frame_bytes, weight }).to_vec();
+        match self {
+            Self::SimpleImix => of([(64, 7), (570, 4), (1518, 1)]),
+            Self::CsitImix => of([(64, 28), (570, 16), (1518, 4)]),
+            Self::Imix594 => of([(64, 7), (594, 4), (1518, 1)]),
+            Self::Parts(parts) => parts.clone(),
+        }
+    }
+}
+
+impl Serialize for Mix {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        match (Self::WORDS.iter().find(|(_, m)| m == self), self) {
+            (Some((word, _)), _) => s.serialize_str(word),
+            (None, mix) => mix.parts().serialize(s),
+        }
+    }
+}
+
+impl JsonSchema for Mix {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Mix".into()
+    }
+    fn json_schema(g: &mut SchemaGenerator) -> Schema {
+        let words: Vec<_> = Self::WORDS.iter().map(|(w, _)| *w).collect();
+        json_schema!({
+            "description": "A named mix (simple-imix: 7:4:1 of 64/570/1518 bytes; csit-imix: 28:16:4 of the same; \
+                            imix-594: 7:4:1 of 64/594/1518), or a list of sizes and weights.",
+            "oneOf": [{"enum": words}, {"type": "array", "items": g.subschema_for::<MixPart>(), "minItems": 1}],
+        })
+    }
+}
+
+/// How fast a source sends.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Rate {
+    /// As fast as the chains take packets.
+    #[default]
+    Max,
+    /// At the times recorded in the capture.
+    Recorded,
+    /// Packets per second.
+    PacketsPerSecond(f64),
+    /// Bits per second on the wire: each frame with FCS and 20 bytes of preamble and gap, so that 10 Gbit/s of
+    /// 64-byte frames are 14.88 Mpps.
+    BitsPerSecond(f64),
+}
+
+/// Largest rate of either unit that a file may ask for.
+pub const MAX_RATE: f64 = 1e13;
+
+impl Rate {
+    /// From the file's notation: `max`, `recorded`, `14.88Mpps`, `500kpps`, `10Gbps`. `None` if it is none of these,
+    /// not positive, or above [`MAX_RATE`].
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "max" => return Some(Self::Max),
+            "recorded" => return Some(Self::Recorded),
+            _ => {}
+        }
+        let (rest, unit): (_, fn(f64) -> Self) = match (text.strip_suffix("pps"), text.strip_suffix("bps")) {
+            (Some(rest), _) => (rest, Self::PacketsPerSecond),
+            (_, Some(rest)) => (rest, Self::BitsPerSecond),
+            _ => return None,
+        };
+        let (digits, scale) = match rest.char_indices().last()? {
+            (i, 'k') => (&rest[..i], 1e3),
+            (i, 'M') => (&rest[..i], 1e6),
+            (i, 'G') => (&rest[..i], 1e9),
+            _ => (rest, 1.0),
+        };
+        let digits = digits.trim_end();
+        if !digits.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
+            return None; // f64's own notation has "inf", "nan" and exponents besides
+        }
+        let rate = digits.parse::<f64>().ok()? * scale;
+        (rate > 0.0 && rate <= MAX_RATE).then(|| unit(rate))
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (rate, unit) = match self {
+            Self::Max => return f.write_str("max"),
+            Self::Recorded => return f.write_str("recorded"),
+            Self::PacketsPerSecond(r) => (*r, "pps"),
+            Self::BitsPerSecond(r) => (*r, "bps"),
+        };
+        match rate {
+            r if r >= 1e9 => write!(f, "{}G{unit}", r / 1e9),
+            r if r >= 1e6 => write!(f, "{}M{unit}", r / 1e6),
+            r if r >= 1e3 => write!(f, "{}k{unit}", r / 1e3),
+            r => write!(f, "{r}{unit}"),
+        }
+    }
+}
+
+impl Serialize for Rate {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+impl JsonSchema for Rate {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Rate".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "`max`; `recorded` (captures only); packets per second (14.88Mpps, 500kpps); or bits per \
+                            second on the wire, where each frame counts with FCS and 20 bytes of preamble and gap \
+                            (10Gbps).",
+            "type": "string",
+            "pattern": "^(max|recorded|[0-9]+([.][0-9]+)? *[kMG]?(pps|bps))$",
+        })
+    }
+}
+
+/// Counts packets and lets them go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(default)]
+pub struct Sink {}
+
+/// A network interface of the kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Netdev {
+    /// The interface's name, at most 15 bytes.
+    #[schemars(length(min = 1, max = 15))]
+    pub interface: String,
+}
+
+/// A memif connection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Memif {
+    /// The control socket: a path, relative to the chain file, or an abstract name that begins with `@`.
+    #[schemars(length(min = 1))]
+    pub socket: String,
+    /// Who makes the socket.
+    pub role: MemifRole,
+    /// The interface's id on this socket; both sides name the same.
+    #[schemars(default)]
+    pub id: u32,
+}
+
+/// The side of a memif connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum MemifRole {
+    /// Makes the socket and waits.
+    Server,
+    /// Connects and owns the memory.
+    Client,
+}
