@@ -1,0 +1,271 @@
+//! The page of an instance: its statistics, which only it writes and the manager reads, and the manager's word to
+//! it. Readers take differences; nobody resets anything.
+
+use crate::mapping::{Atomics, MapError, Mapping};
+use serde::{Deserialize, Serialize};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Sub-buckets per power of two in [`CostHistogram`].
+const SUB_BITS: u32 = 3;
+/// Buckets of [`CostHistogram`]: values up to 2^40.
+pub const COST_BUCKETS: usize = 38 << SUB_BITS;
+
+/// Written by the manager.
+#[repr(C, align(128))]
+pub struct Control {
+    /// Not 0: empty the queues as far as there is room, then end.
+    pub stop: AtomicU32,
+}
+
+/// Written by the instance.
+#[repr(C, align(128))]
+pub struct Status {
+    /// Packets taken from queues and not yet handed on. 0 means: whatever was taken is visible elsewhere.
+    pub busy: AtomicU32,
+    /// One more after each pass over the queues: stands still in an NF that hangs.
+    pub passes: AtomicU64,
+    /// Descriptors that were refused.
+    pub bad_descriptors: AtomicU64,
+    /// Times it went to sleep.
+    pub sleeps: AtomicU64,
+    /// System calls made to wake others.
+    pub wakes: AtomicU64,
+    /// Packets held now.
+    pub held: AtomicU64,
+    /// Bursts handled.
+    pub bursts: AtomicU64,
+}
+
+/// One input queue, written by the instance.
+#[repr(C, align(64))]
+pub struct QueueStats {
+    /// Packets taken.
+    pub packets: AtomicU64,
+    /// Their bytes, without FCS.
+    pub bytes: AtomicU64,
+    /// Descriptors from this queue that were refused.
+    pub bad: AtomicU64,
+}
+
+/// One NF, written by the instance.
+#[repr(C, align(64))]
+pub struct NfStats {
+    /// Packets handed to the NF.
+    pub received: AtomicU64,
+    /// Their bytes, without FCS.
+    pub bytes: AtomicU64,
+    /// Packets that it passed on or diverted.
+    pub passed: AtomicU64,
+    /// Packets that it dropped.
+    pub dropped: AtomicU64,
+    /// Packets that it took into holding.
+    pub held: AtomicU64,
+    /// Nanoseconds a packet, sampled.
+    pub cost: CostHistogram,
+}
+
+/// Counts of values in buckets of an eighth of a power of two.
+#[repr(C)]
+pub struct CostHistogram {
+    buckets: [AtomicU64; COST_BUCKETS],
+}
+
+impl CostHistogram {
+    /// The bucket of `value`.
+    #[must_use]
+    pub fn bucket_of(value: u64) -> usize {
+        let v = value.max(1);
+        let exp = 63 - v.leading_zeros();
+        let index = if exp < SUB_BITS {
+            v as usize
+        } else {
+            (((exp - SUB_BITS + 1) << SUB_BITS) as usize) + ((v >> (exp - SUB_BITS)) as usize & ((1 << SUB_BITS) - 1))
+        };
+        index.min(COST_BUCKETS - 1)
+    }
+
+    /// The least value of a bucket.
+    #[must_use]
+    pub fn lower_bound(bucket: usize) -> u64 {
+        let (group, sub) = (bucket >> SUB_BITS, (bucket & ((1 << SUB_BITS) - 1)) as u64);
+        if group == 0 { sub } else { ((1 << SUB_BITS) + sub) << (group - 1) }
+    }
+
+    /// Counts `value` once. One writer.
+    pub fn record(&self, value: u64) {
+        let c = &self.buckets[Self::bucket_of(value)];
+        c.store(c.load(std::sync::atomic::Ordering::Relaxed) + 1, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// The counts now.
+    #[must_use]
+    pub fn snapshot(&self) -> Vec<u64> {
+        self.buckets.iter().map(|b| b.load(std::sync::atomic::Ordering::Relaxed)).collect()
+    }
+}
+
+// SAFETY: atomics and padding only.
+unsafe impl Atomics for Control {}
+// SAFETY: atomics and padding only.
+unsafe impl Atomics for Status {}
+// SAFETY: atomics and padding only.
+unsafe impl Atomics for QueueStats {}
+// SAFETY: atomics and padding only.
+unsafe impl Atomics for NfStats {}
+
+/// How many of everything a page has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageLayout {
+    /// Input queues.
+    pub queues: usize,
+    /// Counters of each NF.
+    pub counters: Vec<usize>,
+    /// Places for held packets.
+    pub holds: usize,
+}
+
+impl PageLayout {
+    const QUEUES: usize = size_of::<Control>() + size_of::<Status>();
+
+    fn nfs_at(&self) -> usize {
+        Self::QUEUES + self.queues * size_of::<QueueStats>()
+    }
+    fn holds_at(&self) -> usize {
+        self.nfs_at() + self.counters.len() * size_of::<NfStats>()
+    }
+    fn counters_at(&self, nf: usize) -> usize {
+        let before: usize = self.counters[..nf].iter().sum();
+        self.holds_at() + self.holds * 16 + before * 8
+    }
+
+    /// Bytes of the page.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.counters_at(self.counters.len())
+    }
+}
+
+/// The page.
+#[derive(Debug)]
+pub struct Page {
+    map: Mapping,
+    layout: PageLayout,
+}
+
+impl Page {
+    /// A new page, all zero.
+    ///
+    /// # Errors
+    /// When there is no memory.
+    pub fn create(layout: PageLayout) -> Result<Self, MapError> {
+        Ok(Self { map: Mapping::create("chainline-page", layout.bytes(), false)?, layout })
+    }
+
+    /// A page that the manager created.
+    ///
+    /// # Errors
+    /// When the memory is shorter than the layout says.
+    pub fn open(fd: OwnedFd, layout: PageLayout) -> Result<Self, MapError> {
+        let map = Mapping::open(fd, layout.bytes(), crate::PageKind::Small)?;
+        Ok(Self { map, layout })
+    }
+
+    /// The memory.
+    #[must_use]
+    pub fn mapping(&self) -> &Mapping {
+        &self.map
+    }
+
+    /// The manager's word.
+    #[must_use]
+    pub fn control(&self) -> &Control {
+        self.at(0)
+    }
+
+    /// What the instance says of itself.
+    #[inline]
+    #[must_use]
+    pub fn status(&self) -> &Status {
+        self.at(size_of::<Control>())
+    }
+
+    /// Statistics of an input queue.
+    #[inline]
+    #[must_use]
+    pub fn queue(&self, i: usize) -> &QueueStats {
+        assert!(i < self.layout.queues, "queue {i} of {}", self.layout.queues);
+        self.at(PageLayout::QUEUES + i * size_of::<QueueStats>())
+    }
+
+    /// Statistics of an NF.
+    #[inline]
+    #[must_use]
+    pub fn nf(&self, i: usize) -> &NfStats {
+        assert!(i < self.layout.counters.len(), "NF {i} of {}", self.layout.counters.len());
+        self.at(self.layout.nfs_at() + i * size_of::<NfStats>())
+    }
+
+    /// The counters of an NF in the order in which it declared them.
+    #[must_use]
+    pub fn counters(&self, nf: usize) -> &[AtomicU64] {
+        assert!(nf < self.layout.counters.len(), "NF {nf} of {}", self.layout.counters.len());
+        self.map.atomic_slice(self.layout.counters_at(nf), self.layout.counters[nf]).unwrap_or(&[])
+    }
+
+    /// The held descriptors, two words each; a first word of 0 with a second of 0 is a free place.
+    #[must_use]
+    pub fn holds(&self) -> &[AtomicU64] {
+        self.map.atomic_slice(self.layout.holds_at(), self.layout.holds * 2).unwrap_or(&[])
+    }
+
+    #[inline]
+    fn at<T: Atomics>(&self, offset: usize) -> &T {
+        debug_assert!(offset + size_of::<T>() <= self.map.len());
+        // SAFETY: callers pass offsets inside the layout, whose size both constructors checked against the
+        // mapping; every part of the layout is a multiple of its alignment; only atomics are behind the reference.
+        unsafe { &*self.map.as_ptr().add(offset).cast::<T>() }
+    }
+}
+
+const _: () = {
+    assert!(size_of::<Control>() == 128 && size_of::<Status>() == 128 && size_of::<QueueStats>() == 64);
+    assert!(size_of::<NfStats>().is_multiple_of(64));
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    #[test]
+    fn buckets_are_monotonic_and_tight() {
+        for v in (1..5000).chain([1 << 20, (1 << 20) + 12345, 1 << 39, u64::MAX]) {
+            let b = CostHistogram::bucket_of(v);
+            assert!(CostHistogram::lower_bound(b) <= v);
+            if b + 1 < COST_BUCKETS {
+                assert!(CostHistogram::lower_bound(b + 1) > v, "{v}");
+            }
+        }
+    }
+
+    #[test]
+    fn parts_do_not_overlap() {
+        let page = Page::create(PageLayout { queues: 3, counters: vec![2, 0, 5], holds: 4 }).unwrap();
+        for q in 0..3 {
+            page.queue(q).packets.store(100 + q as u64, Relaxed);
+        }
+        for n in 0..3 {
+            page.nf(n).received.store(200 + n as u64, Relaxed);
+            page.nf(n).cost.record(77);
+            page.counters(n).iter().for_each(|c| c.store(300 + n as u64, Relaxed));
+        }
+        page.holds().iter().for_each(|h| h.store(9, Relaxed));
+        let other = Page::open(page.mapping().dup_fd().unwrap(), page.layout.clone()).unwrap();
+        assert_eq!(other.queue(2).packets.load(Relaxed), 102);
+        assert_eq!(other.nf(1).received.load(Relaxed), 201);
+        assert_eq!(other.nf(1).cost.snapshot().iter().sum::<u64>(), 1);
+        assert_eq!(other.counters(2).iter().map(|c| c.load(Relaxed)).collect::<Vec<_>>(), [302; 5]);
+        assert_eq!(other.holds().len(), 8);
+    }
+}
