@@ -33,6 +33,8 @@
 mod burst;
 mod ctx;
 mod error;
+#[cfg(feature = "golden")]
+pub mod golden;
 mod kind;
 mod verdict;
 
