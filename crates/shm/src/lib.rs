@@ -14,6 +14,7 @@ pub mod bell;
 pub mod clock;
 pub mod desc;
 pub mod mapping;
+pub mod os;
 pub mod page;
 pub mod region;
 pub mod ring;

@@ -1,0 +1,321 @@
+//! The loop of an instance: take a burst, call the NFs, hand the packets on.
+//!
+//! Invariants:
+//! - *Credit before work*: a packet is taken only if every queue that it may need has room (D4). Nothing is
+//!   dropped here but by an NF's verdict.
+//! - A packet is in one queue or in this process's custody; [`Status::busy`](chainline_shm::page::Status) is not
+//!   0 while it is in custody, so the manager can tell a quiet instance from one that works.
+//! - Bursts keep their order. Queues are served by deficit round robin (Shreedhar and Varghese 1996), counted in
+//!   packets, so one chain cannot block another behind it (D3).
+
+use crate::holds::{HoldTable, Origin};
+use crate::queues::{Inlet, Outlet};
+use chainline_nf::{Burst, Ctx, Decoded, MAX_BURST, NfObject, Packet, PacketMeta, Verdict};
+use chainline_shm::region::Slots;
+use chainline_shm::{Bell, Clock, Desc, Page, clock::ticks};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
+
+/// Tag of a descriptor on its way back to the manager: 0 to 254 are the NF's own drop reasons, in the order of
+/// declaration, and these are the host's.
+pub const TAG_BAD_VERDICT: u8 = 255;
+
+/// An instance, ready to run.
+pub struct Host {
+    pub(crate) nfs: Vec<Box<dyn NfObject>>,
+    pub(crate) inlets: Vec<Inlet>,
+    pub(crate) outlets: Vec<Outlet>,
+    pub(crate) return_out: usize,
+    pub(crate) slots: Slots,
+    pub(crate) holds: HoldTable,
+    pub(crate) page: Arc<Page>,
+    pub(crate) own_bell: Bell,
+    pub(crate) clock: Clock,
+    pub(crate) batch: u32,
+    pub(crate) spin_ticks: u64,
+    pub(crate) sample_at: u64,
+    pub(crate) tick_at: u64,
+    /// Descriptors of the burst in hand, in step with the packets.
+    pub(crate) descs: Box<[Desc; MAX_BURST]>,
+}
+
+/// What serving a queue came to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Served {
+    Worked,
+    Empty,
+    Blocked,
+}
+
+/// Time between two samples of an NF's cost, and between two ticks.
+const SAMPLE_NS: u64 = 1_000_000;
+const TICK_NS: u64 = 10_000_000;
+
+#[inline]
+fn add(counter: &AtomicU64, n: u64) {
+    counter.store(counter.load(Relaxed).wrapping_add(n), Relaxed);
+}
+
+impl Host {
+    /// Runs until the manager says stop and the queues are empty.
+    pub fn run(&mut self) {
+        let mut first = 0;
+        loop {
+            let worked = self.pass(first);
+            first = (first + 1) % self.inlets.len().max(1);
+            add(&self.page.status().passes, 1);
+            if !worked {
+                if self.page.control().stop.load(Relaxed) != 0 {
+                    break;
+                }
+                self.idle();
+            }
+            let now = ticks();
+            if now >= self.tick_at {
+                self.tick(now);
+            }
+        }
+        self.tick(ticks());
+        while self.flush_released() {}
+        self.outlets.iter().for_each(|o| {
+            o.hand_over();
+        });
+    }
+
+    /// What the NFs have to say at the end.
+    #[must_use]
+    pub fn reports(&self) -> Vec<Option<String>> {
+        self.nfs.iter().map(|nf| nf.report()).collect()
+    }
+
+    /// Visits every input queue once. Returns whether there was work.
+    fn pass(&mut self, first: usize) -> bool {
+        let n = self.inlets.len();
+        let mut worked = self.holds.released() > 0 && self.flush_released();
+        for k in 0..n {
+            let q = if first + k < n { first + k } else { first + k - n };
+            let inlet = &mut self.inlets[q];
+            inlet.deficit = inlet.deficit.saturating_add(inlet.quantum).min(inlet.quantum * 2);
+            loop {
+                match self.serve(q) {
+                    Served::Worked => worked = true,
+                    Served::Blocked => break,
+                    Served::Empty => {
+                        self.inlets[q].deficit = 0;
+                        break;
+                    }
+                }
+                if self.inlets[q].deficit == 0 {
+                    break;
+                }
+            }
+        }
+        worked
+    }
+
+    /// Whether a packet from this queue could be handled now.
+    fn ready(inlet: &mut Inlet, outlets: &mut [Outlet]) -> bool {
+        inlet.consumer.available(1) > 0
+            && (!inlet.blocked || inlet.outs.iter().all(|&o| outlets[o].has_half_free()))
+    }
+
+    /// Whether there is anything to do: asked before sleeping.
+    pub(crate) fn has_work(&mut self) -> bool {
+        let outlets = &mut self.outlets;
+        self.page.control().stop.load(Relaxed) != 0 || self.inlets.iter_mut().any(|i| Self::ready(i, outlets))
+    }
+
+    /// Handles one burst from queue `q`.
+    #[inline]
+    fn serve(&mut self, q: usize) -> Served {
+        let inlet = &mut self.inlets[q];
+        let waiting = inlet.consumer.available(self.batch * 2);
+        if waiting == 0 {
+            return Served::Empty;
+        }
+        if inlet.blocked {
+            if !inlet.outs.iter().all(|&o| self.outlets[o].has_half_free()) {
+                return Served::Blocked;
+            }
+            inlet.blocked = false;
+        }
+        let mut n = waiting.min(self.batch).min(inlet.deficit);
+        for &o in &inlet.outs {
+            n = n.min(self.outlets[o].producer.room(n));
+        }
+        if n == 0 {
+            inlet.blocked = true;
+            return Served::Blocked;
+        }
+        for i in 0..n {
+            self.descs[i as usize] = inlet.consumer.peek(i);
+        }
+        // The headers of the burst after this one travel while this one is worked on.
+        for i in n..waiting.min(n + self.batch) {
+            self.slots.region().prefetch(inlet.consumer.peek(i));
+        }
+        inlet.deficit -= n;
+        self.page.status().busy.store(n, Relaxed);
+        inlet.consumer.release(n);
+        if inlet.offer_room() {
+            add(&self.page.status().wakes, 1);
+        }
+        self.work(q, 0, n as usize);
+        self.page.status().busy.store(self.holds.released() as u32, Release);
+        Served::Worked
+    }
+
+    /// Calls the stages of queue `q` from `first` on for the `n` descriptors in hand, and hands the packets on.
+    fn work(&mut self, q: usize, first: usize, n: usize) {
+        let started = ticks();
+        let now_ns = self.clock.now_ns();
+        let sample = started >= self.sample_at;
+        let Self { nfs, inlets, outlets, slots, holds, page, descs, .. } = self;
+        let inlet = &inlets[q];
+
+        let mut loan = slots.open();
+        let mut burst = Burst::new();
+        let (mut kept, mut bytes) = (0, 0u64);
+        for i in 0..n {
+            let d = descs[i];
+            let meta = PacketMeta { chain: inlet.chain, hop: inlet.hop, flow_hash: d.hash };
+            let packet = loan.take(d).and_then(|buf| Packet::new(buf, d.off, d.len, meta));
+            if let Some(packet) = packet
+                && burst.push(packet).is_ok()
+            {
+                bytes += u64::from(d.len);
+                descs[kept] = d;
+                kept += 1;
+            }
+        }
+        let stats = page.queue(q);
+        add(&stats.packets, n as u64);
+        add(&stats.bytes, bytes);
+        if kept < n {
+            add(&stats.bad, (n - kept) as u64);
+            add(&page.status().bad_descriptors, (n - kept) as u64);
+        }
+
+        let mut before = started;
+        for (at, stage) in inlet.stages.iter().enumerate().skip(first) {
+            let count = burst.len();
+            if count == 0 {
+                break;
+            }
+            let mut ctx = Ctx::new(now_ns, page.counters(stage.nf), holds);
+            nfs[stage.nf].process(&mut burst, &mut ctx);
+            let stats = page.nf(stage.nf);
+            add(&stats.received, count as u64);
+            add(&stats.bytes, burst.packets().iter().map(|p| p.len() as u64).sum());
+            if sample {
+                let after = ticks();
+                stats.cost.record(self.clock.ns(after - before) / count as u64);
+                before = after;
+            }
+            let all_next = burst.verdicts().iter().fold(0, |acc, v| acc | v.to_bits()) == 0;
+            if all_next {
+                add(&stats.passed, count as u64);
+                continue;
+            }
+            let origin = Origin { inlet: q, stage: at };
+            let hop = inlet.hop + at as u8;
+            let (mut passed, mut dropped, mut held) = (0, 0, 0);
+            for (i, verdict) in burst.verdicts().iter().enumerate() {
+                let packet = &burst.packets()[i];
+                let desc = Desc { off: packet.offset(), len: packet.len() as u16, ..descs[i] };
+                match verdict.decode() {
+                    Some(Decoded::Next) => passed += 1,
+                    Some(Decoded::Divert(t)) if usize::from(t) < stage.divert.len() => {
+                        outlets[stage.divert[usize::from(t)]].push(desc);
+                        passed += 1;
+                    }
+                    Some(Decoded::Hold(id)) if holds.enter(id, desc, origin) => held += 1,
+                    Some(Decoded::Drop(reason)) => {
+                        outlets[self.return_out].producer.push(Desc { hop, tag: reason, ..desc });
+                        dropped += 1;
+                    }
+                    _ => {
+                        outlets[self.return_out].producer.push(Desc { hop, tag: TAG_BAD_VERDICT, ..desc });
+                        dropped += 1;
+                    }
+                }
+            }
+            add(&stats.passed, passed);
+            add(&stats.dropped, dropped);
+            add(&stats.held, held);
+            let mut write = 0;
+            burst.retain(|i, v| {
+                let next = v == Verdict::NEXT;
+                if next {
+                    descs[write] = descs[i];
+                    write += 1;
+                }
+                next
+            });
+        }
+        if sample {
+            self.sample_at = before + self.clock.ticks_in(SAMPLE_NS);
+        }
+        let next = &mut outlets[inlet.next];
+        for (packet, d) in burst.packets().iter().zip(descs.iter()) {
+            next.push(Desc { off: packet.offset(), len: packet.len() as u16, tag: 0, ..*d });
+        }
+        drop(burst);
+        drop(loan);
+        holds.settle(slots);
+        add(&page.status().bursts, 1);
+        for &o in &inlet.outs {
+            if outlets[o].publish() {
+                add(&page.status().wakes, 1);
+            }
+        }
+    }
+
+    /// Hands on packets that NFs released, as far as there is room. Returns whether there was one.
+    fn flush_released(&mut self) -> bool {
+        let mut any = false;
+        while let Some(origin) = self.holds.peek_released() {
+            let room = self.inlets[origin.inlet].outs.iter().all(|&o| self.outlets[o].producer.room(1) > 0);
+            if !room {
+                break;
+            }
+            let Some((kept, origin, verdict)) = self.holds.next_released() else { break };
+            any = true;
+            let desc = self.slots.give_back(kept);
+            let inlet = &self.inlets[origin.inlet];
+            let stage = &inlet.stages[origin.stage];
+            match verdict.decode() {
+                Some(Decoded::Next) => {
+                    self.descs[0] = desc;
+                    self.work(origin.inlet, origin.stage + 1, 1);
+                }
+                Some(Decoded::Divert(t)) if usize::from(t) < stage.divert.len() => {
+                    let out = stage.divert[usize::from(t)];
+                    self.outlets[out].push(desc);
+                    self.outlets[out].publish();
+                }
+                decoded => {
+                    let tag = if let Some(Decoded::Drop(reason)) = decoded { reason } else { TAG_BAD_VERDICT };
+                    let hop = inlet.hop + origin.stage as u8;
+                    add(&self.page.nf(stage.nf).dropped, 1);
+                    self.outlets[self.return_out].producer.push(Desc { hop, tag, ..desc });
+                    self.outlets[self.return_out].publish();
+                }
+            }
+        }
+        self.page.status().held.store(self.holds.held() as u64, Relaxed);
+        self.page.status().busy.store(self.holds.released() as u32, Release);
+        any
+    }
+
+    /// The NFs' own time.
+    pub(crate) fn tick(&mut self, now: u64) {
+        let now_ns = self.clock.now_ns();
+        for (i, nf) in self.nfs.iter_mut().enumerate() {
+            nf.tick(&mut Ctx::new(now_ns, self.page.counters(i), &mut self.holds));
+        }
+        self.holds.settle(&mut self.slots);
+        self.tick_at = now + self.clock.ticks_in(TICK_NS);
+        self.flush_released();
+    }
+}

@@ -1,0 +1,72 @@
+//! The queues of an instance as its loop uses them.
+
+use crate::setup::StageSetup;
+use chainline_shm::{Bell, Consumer, Desc, Producer};
+
+/// An input queue and what happens to its packets.
+pub(crate) struct Inlet {
+    pub consumer: Consumer,
+    pub producer_bell: Option<Bell>,
+    pub chain: u16,
+    pub hop: u8,
+    /// Packets added to the deficit at each visit.
+    pub quantum: u32,
+    pub deficit: u32,
+    pub stages: Vec<StageSetup>,
+    /// Output queue after the last stage.
+    pub next: usize,
+    /// Every output queue that a packet from here may need: it is taken only if all of them have room.
+    pub outs: Vec<usize>,
+    /// Ran out of room; goes on when half of the full output queue is free, so that it then runs for long.
+    pub blocked: bool,
+}
+
+impl Inlet {
+    /// Wakes a producer that sleeps until there is room, once half of the queue is free.
+    #[inline]
+    pub fn offer_room(&self) -> bool {
+        let Some(bell) = &self.producer_bell else { return false };
+        let ring = self.consumer.ring();
+        self.consumer.producer_wants_room() && ring.len() <= ring.capacity() / 2 && bell.ring()
+    }
+}
+
+/// An output queue and the bell of who empties it.
+pub(crate) struct Outlet {
+    pub producer: Producer,
+    pub bell: Bell,
+    pub wake_at: u32,
+    pub chain: u16,
+    pub hop: u8,
+}
+
+impl Outlet {
+    /// Puts a descriptor in, with chain and hop of this edge.
+    #[inline]
+    pub fn push(&mut self, mut desc: Desc) {
+        (desc.chain, desc.hop) = (self.chain, self.hop);
+        self.producer.push(desc);
+    }
+
+    /// Shows what was pushed to the consumer and wakes it if enough waits. Returns whether a call was made.
+    #[inline]
+    pub fn publish(&mut self) -> bool {
+        if !self.producer.publish() || self.producer.len_at_most() < self.wake_at {
+            return false;
+        }
+        Bell::publish_fence();
+        self.bell.is_asleep() && self.bell.ring()
+    }
+
+    /// Wakes a sleeping consumer for whatever is in the queue: before this side sleeps.
+    pub fn hand_over(&self) -> bool {
+        !self.producer.ring().is_empty() && self.bell.is_asleep() && self.bell.ring()
+    }
+
+    /// Whether a producer that ran out of room may go on.
+    #[inline]
+    pub fn has_half_free(&mut self) -> bool {
+        let half = self.producer.ring().capacity() / 2;
+        self.producer.room(half) >= half
+    }
+}

@@ -1,0 +1,190 @@
+//! The life of an instance: build, answer, run, end.
+
+use crate::holds::HoldTable;
+use crate::host::Host;
+use crate::queues::{Inlet, Outlet};
+use crate::sched::SchedError;
+use crate::setup::{Built, FromInstance, Last, RingSetup, Setup, Start, VERSION};
+use crate::wire::{self, WireError};
+use chainline_nf::{Declared, Env, Error, NfObject};
+use chainline_shm::mapping::MapError;
+use chainline_shm::region::Slots;
+use chainline_shm::{Bell, Consumer, Desc, Mapping, Page, PageKind, Producer, Region, Ring, clock::ticks};
+use std::os::fd::{AsFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// Builds an NF of a kind (a built-in word, or the path of a shared object) from its arguments. The program that
+/// embeds the runtime knows its kinds; this crate does not.
+pub type Builder = dyn Fn(&str, serde_json::Value, &mut Env<'_>) -> Result<Box<dyn NfObject>, Error> + Send + Sync;
+
+/// Why an instance could not run to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The connection to the manager.
+    #[error("connection to the manager: {0}")]
+    Wire(#[from] WireError),
+    /// The manager's memory.
+    #[error("{0}")]
+    Map(#[from] MapError),
+    /// The manager's message does not make sense.
+    #[error("setup: {0}")]
+    Setup(String),
+    /// An NF could not be built.
+    #[error("{nf}: {error}")]
+    Build {
+        /// Its name in the chain file.
+        nf: String,
+        /// Why.
+        error: Error,
+    },
+    /// The kernel refused core or policy.
+    #[error("{0}")]
+    Sched(#[from] SchedError),
+    /// An NF panicked.
+    #[error("{0}")]
+    Died(String),
+}
+
+/// Serves as an instance: everything from the first message to the last. Returns when told to stop, when the
+/// manager is gone, or when an NF died.
+///
+/// # Errors
+/// Whatever ended it early; the manager has been told.
+pub fn serve(socket: OwnedFd, builder: &Builder) -> Result<(), ServeError> {
+    let (setup, fds) = wire::recv::<Setup>(&socket)?;
+    match build(&setup, fds, builder) {
+        Ok((nfs, declared, parts)) => {
+            wire::send(&socket, &FromInstance::Built(Built::Ready(declared)), &[])?;
+            let (start, fds) = wire::recv::<Start>(&socket)?;
+            let page = fds.into_iter().next().ok_or_else(|| ServeError::Setup("no page".into()))?;
+            let page = Arc::new(Page::open(page, start.layout)?);
+            run(&socket, assemble(&setup, nfs, parts, page)?)
+        }
+        Err(e) => {
+            wire::send(&socket, &FromInstance::Built(Built::Failed(e.to_string())), &[])?;
+            Err(e)
+        }
+    }
+}
+
+fn run(socket: impl AsFd, mut host: Host) -> Result<(), ServeError> {
+    wire::send(&socket, &FromInstance::Running, &[])?;
+    // A panicking NF ends its instance and nothing else; what it had in hand the manager finds by its audit.
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        host.run();
+        host.reports()
+    }));
+    match outcome {
+        Ok(reports) => Ok(wire::send(&socket, &FromInstance::Last(Last::Ended(reports)), &[])?),
+        Err(panic) => {
+            let words = panic
+                .downcast_ref::<&str>()
+                .map(|s| (*s).to_owned())
+                .or_else(|| panic.downcast_ref::<String>().cloned())
+                .unwrap_or_else(|| "panic".into());
+            wire::send(&socket, &FromInstance::Last(Last::Died(words.clone())), &[])?;
+            Err(ServeError::Died(words))
+        }
+    }
+}
+
+/// What is built before the page comes.
+struct Parts {
+    region: Region,
+    bells: Vec<Bell>,
+    inlets: Vec<Inlet>,
+    outlets: Vec<Outlet>,
+}
+
+type BuiltNfs = (Vec<Box<dyn NfObject>>, Vec<Declared>, Parts);
+
+fn build(setup: &Setup, fds: Vec<OwnedFd>, builder: &Builder) -> Result<BuiltNfs, ServeError> {
+    if setup.version != VERSION {
+        return Err(ServeError::Setup(format!("the manager speaks version {}, this is {VERSION}", setup.version)));
+    }
+    setup.sched.apply()?;
+    let parts = parts(setup, fds)?;
+    let (mut nfs, mut declared) = (Vec::new(), Vec::new());
+    for nf in &setup.nfs {
+        let mut env = Env::new(&setup.dir, &nf.divert);
+        let built = builder(&nf.kind, nf.args.clone(), &mut env);
+        nfs.push(built.map_err(|error| ServeError::Build { nf: nf.name.clone(), error })?);
+        declared.push(env.into_declared());
+    }
+    Ok((nfs, declared, parts))
+}
+
+fn parts(setup: &Setup, fds: Vec<OwnedFd>) -> Result<Parts, ServeError> {
+    let mut fds: Vec<Option<OwnedFd>> = fds.into_iter().map(Some).collect();
+    let mut take = |i: usize| {
+        fds.get_mut(i).and_then(Option::take).ok_or_else(|| ServeError::Setup(format!("file descriptor {i} is missing")))
+    };
+    let small = |fd, bytes| Mapping::open(fd, bytes, PageKind::Small).map(Arc::new);
+    let r = setup.region;
+    let region = Region::open(take(r.fd)?, r.stride, r.count, r.pages)?;
+    let mut bells = Vec::new();
+    for &b in &setup.bells {
+        bells.push(Bell::over(small(take(b)?, 4)?)?);
+    }
+    let mut ring = |r: &RingSetup| -> Result<Ring, ServeError> {
+        Ok(Ring::over(small(take(r.fd)?, Ring::bytes(r.capacity))?, r.capacity)?)
+    };
+    let bell = |i: usize| bells.get(i).cloned().ok_or_else(|| ServeError::Setup(format!("bell {i} is missing")));
+    let mut outlets = Vec::new();
+    for o in &setup.outs {
+        outlets.push(Outlet {
+            producer: Producer::attach(ring(&o.ring)?),
+            bell: bell(o.consumer_bell)?,
+            wake_at: o.wake_at,
+            chain: o.chain,
+            hop: o.hop,
+        });
+    }
+    let mut inlets = Vec::new();
+    for q in &setup.queues {
+        let mut outs = vec![q.next, setup.return_out];
+        outs.extend(q.stages.iter().flat_map(|s| s.divert.iter().copied()));
+        outs.sort_unstable();
+        outs.dedup();
+        if outs.iter().any(|&o| o >= outlets.len()) || q.stages.iter().any(|s| s.nf >= setup.nfs.len()) {
+            return Err(ServeError::Setup("a queue leads nowhere".into()));
+        }
+        inlets.push(Inlet {
+            consumer: Consumer::attach(ring(&q.ring)?),
+            producer_bell: q.producer_bell.map(bell).transpose()?,
+            chain: q.chain,
+            hop: q.hop,
+            quantum: q.weight.max(1).saturating_mul(u32::from(setup.batch)),
+            deficit: 0,
+            stages: q.stages.clone(),
+            next: q.next,
+            outs,
+            blocked: false,
+        });
+    }
+    Ok(Parts { region, bells, inlets, outlets })
+}
+
+fn assemble(setup: &Setup, nfs: Vec<Box<dyn NfObject>>, parts: Parts, page: Arc<Page>) -> Result<Host, ServeError> {
+    let own = parts.bells.get(setup.own_bell).cloned();
+    if usize::from(setup.batch) > chainline_nf::MAX_BURST || setup.batch == 0 || setup.return_out >= parts.outlets.len() {
+        return Err(ServeError::Setup(format!("batch {} or return queue is out of range", setup.batch)));
+    }
+    Ok(Host {
+        nfs,
+        inlets: parts.inlets,
+        outlets: parts.outlets,
+        return_out: setup.return_out,
+        slots: Slots::new(parts.region),
+        holds: HoldTable::new(setup.holds, page.clone()),
+        page,
+        own_bell: own.ok_or_else(|| ServeError::Setup("its own bell is missing".into()))?,
+        clock: setup.clock,
+        batch: u32::from(setup.batch),
+        spin_ticks: setup.clock.ticks_in(setup.spin_ns),
+        sample_at: ticks(),
+        tick_at: 0,
+        descs: Box::new([Desc::default(); chainline_nf::MAX_BURST]),
+    })
+}

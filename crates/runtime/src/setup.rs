@@ -1,0 +1,163 @@
+//! What the manager tells an instance, and what it answers. File descriptors travel beside the messages; an
+//! `FdIndex` says which of them is meant.
+
+use crate::sched::Sched;
+use chainline_nf::Declared;
+use chainline_shm::{Clock, PageKind, PageLayout};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Raised whenever anything here or in `chainline-shm` changes its layout.
+pub const VERSION: u32 = 1;
+
+/// An index into the file descriptors sent along.
+pub type FdIndex = usize;
+
+/// First message from the manager.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Setup {
+    /// [`VERSION`].
+    pub version: u32,
+    /// The instance's name, for messages.
+    pub instance: String,
+    /// The chain file's directory: relative paths in arguments start there.
+    pub dir: PathBuf,
+    /// The NFs to build.
+    pub nfs: Vec<NfSetup>,
+    /// The tenant's packet buffers.
+    pub region: RegionSetup,
+    /// Doorbells of this instance and its neighbours.
+    pub bells: Vec<FdIndex>,
+    /// Which of them is its own.
+    pub own_bell: usize,
+    /// Input queues.
+    pub queues: Vec<QueueSetup>,
+    /// Output queues.
+    pub outs: Vec<OutSetup>,
+    /// Which output queue takes dropped packets back to the manager.
+    pub return_out: usize,
+    /// Packets in one burst at most.
+    pub batch: u16,
+    /// Nanoseconds to look for work before sleeping; 0 on a core that others could use.
+    pub spin_ns: u64,
+    /// Places for held packets.
+    pub holds: usize,
+    /// The manager's clock.
+    pub clock: Clock,
+    /// Where and how to run.
+    pub sched: Sched,
+}
+
+/// One NF.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NfSetup {
+    /// Its name in the chain file.
+    pub name: String,
+    /// Its kind: a built-in word or the path of a shared object.
+    pub kind: String,
+    /// Its arguments.
+    pub args: serde_json::Value,
+    /// Names of its divert targets.
+    pub divert: Vec<String>,
+}
+
+/// The packet buffers.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct RegionSetup {
+    /// The memory.
+    pub fd: FdIndex,
+    /// Bytes from buffer to buffer.
+    pub stride: u32,
+    /// Number of buffers.
+    pub count: u32,
+    /// What the manager got.
+    pub pages: PageKind,
+}
+
+/// The memory of a queue.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct RingSetup {
+    /// The memory.
+    pub fd: FdIndex,
+    /// Places, a power of two.
+    pub capacity: u32,
+}
+
+/// An input queue.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct QueueSetup {
+    /// Its memory.
+    pub ring: RingSetup,
+    /// The bell of the instance that fills it; none for the manager, which polls.
+    pub producer_bell: Option<usize>,
+    /// The chain.
+    pub chain: u16,
+    /// The hop of the first stage.
+    pub hop: u8,
+    /// Weight in the deficit round robin.
+    pub weight: u32,
+    /// The NFs to call, one after the other.
+    pub stages: Vec<StageSetup>,
+    /// The output queue after the last stage.
+    pub next: usize,
+}
+
+/// An NF called for the packets of a queue.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StageSetup {
+    /// Index into [`Setup::nfs`].
+    pub nf: usize,
+    /// The output queue of each divert target.
+    pub divert: Vec<usize>,
+}
+
+/// An output queue.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct OutSetup {
+    /// Its memory.
+    pub ring: RingSetup,
+    /// The bell of whoever empties it.
+    pub consumer_bell: usize,
+    /// Packets that are worth waking a sleeping consumer for.
+    pub wake_at: u32,
+    /// Chain and hop written into descriptors: they change on a divert.
+    pub chain: u16,
+    /// See `chain`.
+    pub hop: u8,
+}
+
+/// The instance's answer to [`Setup`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Built {
+    /// All NFs are built; what each declared.
+    Ready(Vec<Declared>),
+    /// One could not be built: a message for the operator.
+    Failed(String),
+}
+
+/// Second message from the manager; the page's memory travels with it. The instance starts at once.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Start {
+    /// How the page is laid out.
+    pub layout: PageLayout,
+}
+
+/// Last words of an instance.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Last {
+    /// It ended as told; the NFs' reports.
+    Ended(Vec<Option<String>>),
+    /// An NF panicked or reported that it cannot go on.
+    Died(String),
+}
+
+/// Anything an instance says after [`Start`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum FromInstance {
+    /// Answer to [`Setup`].
+    Built(Built),
+    /// It runs.
+    Running,
+    /// It ends.
+    Last(Last),
+}
