@@ -1,4 +1,5 @@
 //! The golden harness on an NF that does a little of everything.
+#![allow(clippy::unwrap_used)]
 
 use chainline_nf::golden::{self, GoldenError};
 use chainline_nf::{Burst, Counter, Ctx, Env, Error, HoldId, Kind, Nf, Reason, Target, Verdict};
