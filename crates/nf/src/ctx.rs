@@ -52,6 +52,13 @@ impl<'a> Ctx<'a> {
         self.now_ns
     }
 
+    /// For hosts: the counters, in the order in which the NF declared them.
+    #[inline]
+    #[must_use]
+    pub fn counters(&self) -> &'a [AtomicU64] {
+        self.counters
+    }
+
     /// Adds to a counter from [`crate::Env::counter`]. It has one writer, so this is a load and a store.
     #[inline]
     pub fn count(&self, counter: Counter, n: u64) {

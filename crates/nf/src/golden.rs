@@ -51,8 +51,20 @@ use host::Setup;
 use script::{Item, What};
 use std::path::{Path, PathBuf};
 
-/// How the NF under test is built: [`Kind::build`], or a shared object's.
-pub type Build<'a> = dyn Fn(serde_json::Value, &mut Env<'_>) -> Result<Box<dyn NfObject>, Error> + 'a;
+/// What can be tested: a [`Kind`], or an NF in a shared object.
+pub trait Subject {
+    /// Builds the NF.
+    ///
+    /// # Errors
+    /// As [`crate::Nf::new`].
+    fn build(&self, args: serde_json::Value, env: &mut Env<'_>) -> Result<Box<dyn NfObject>, Error>;
+}
+
+impl Subject for Kind {
+    fn build(&self, args: serde_json::Value, env: &mut Env<'_>) -> Result<Box<dyn NfObject>, Error> {
+        (self.build)(args, env)
+    }
+}
 
 /// Why a golden file did not pass.
 #[derive(Debug, thiserror::Error)]
@@ -95,7 +107,7 @@ pub struct Passed {
 ///
 /// # Errors
 /// [`GoldenError`], with everything that differs.
-pub fn check(build: &Build<'_>, file: &Path, update: bool) -> Result<Passed, GoldenError> {
+pub fn check(subject: &dyn Subject, file: &Path, update: bool) -> Result<Passed, GoldenError> {
     let io = |source| GoldenError::File { path: file.to_owned(), source };
     let text = std::fs::read_to_string(file).map_err(io)?;
     let items = script::parse(file, &text)?;
@@ -122,7 +134,7 @@ pub fn check(build: &Build<'_>, file: &Path, update: bool) -> Result<Passed, Gol
         }
     }
     for (setup, case) in cases {
-        let single = host::play(build, dir, &setup, case, false);
+        let single = host::play(subject, dir, &setup, case, false);
         passed.cases += 1;
         passed.packets += single.outs.len();
         let name = match &case.first().map(|i| &i.what) {
@@ -140,7 +152,7 @@ pub fn check(build: &Build<'_>, file: &Path, update: bool) -> Result<Passed, Gol
             rewritten += &compare::rewrite(case, &single);
         } else if tell(&single, "") == 0 && setup.burst {
             // Told only if the packets one by one were right: else everything would be told twice.
-            tell(&host::play(build, dir, &setup, case, true), ", as one burst");
+            tell(&host::play(subject, dir, &setup, case, true), ", as one burst");
         }
     }
     if update && rewritten != text {
@@ -176,9 +188,9 @@ fn setup(usual: &Setup, items: &[Item]) -> Setup {
 ///
 /// # Panics
 /// With everything that differs; run with `UPDATE=1` in the environment it writes what was seen instead.
-pub fn run(kind: &Kind, file: impl AsRef<Path>) {
+pub fn run(subject: &dyn Subject, file: impl AsRef<Path>) {
     let update = std::env::var_os("UPDATE").is_some_and(|v| v == "1");
-    if let Err(e) = check(&kind.build, file.as_ref(), update) {
+    if let Err(e) = check(subject, file.as_ref(), update) {
         panic!("\n{e}\n(UPDATE=1 writes what was seen into the file)");
     }
 }
@@ -187,7 +199,7 @@ pub fn run(kind: &Kind, file: impl AsRef<Path>) {
 ///
 /// # Panics
 /// As [`run`], and if there is no such file.
-pub fn run_dir(kind: &Kind, dir: impl AsRef<Path>) {
+pub fn run_dir(subject: &dyn Subject, dir: impl AsRef<Path>) {
     let dir = dir.as_ref();
     let entries = std::fs::read_dir(dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
     let mut files: Vec<PathBuf> =
@@ -195,6 +207,6 @@ pub fn run_dir(kind: &Kind, dir: impl AsRef<Path>) {
     files.sort();
     assert!(!files.is_empty(), "no *.golden in {}", dir.display());
     for file in files {
-        run(kind, file);
+        run(subject, file);
     }
 }

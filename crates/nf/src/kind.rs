@@ -82,6 +82,18 @@ impl<'a> Env<'a> {
         std::fs::read_to_string(&path).map_err(|source| Error::Read { path, source })
     }
 
+    /// For hosts: the chain file's directory.
+    #[must_use]
+    pub fn dir(&self) -> &'a Path {
+        self.dir
+    }
+
+    /// For hosts: the NF's `divert` list.
+    #[must_use]
+    pub fn targets(&self) -> &'a [String] {
+        self.targets
+    }
+
     /// For hosts: what was declared.
     #[must_use]
     pub fn into_declared(self) -> Declared {

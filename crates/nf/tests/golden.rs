@@ -92,7 +92,7 @@ impl Scratch {
         Self(path)
     }
     fn check(&self, update: bool) -> Result<golden::Passed, GoldenError> {
-        golden::check(&Kind::of::<Mixed>().build, &self.0, update)
+        golden::check(&Kind::of::<Mixed>(), &self.0, update)
     }
     fn text(&self) -> String {
         std::fs::read_to_string(&self.0).unwrap()
@@ -205,7 +205,7 @@ fn a_hold_that_was_not_reserved_is_told() {
         }
     }
     let file = Scratch::new("liar", "in: eth\nout: hold 3\n");
-    let e = golden::check(&Kind::of::<Liar>().build, &file.0, false).unwrap_err().to_string();
+    let e = golden::check(&Kind::of::<Liar>(), &file.0, false).unwrap_err().to_string();
     assert!(e.contains("got      hold 3, which was not reserved"), "{e}");
 }
 
@@ -226,7 +226,7 @@ fn built(name: &str, layers: &str) -> Vec<u8> {
     }
     thread_local!(static OUT: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) });
     let file = Scratch::new(name, &format!("in: {layers}\nout: next\n"));
-    golden::check(&Kind::of::<Keep>().build, &file.0, false).unwrap();
+    golden::check(&Kind::of::<Keep>(), &file.0, false).unwrap();
     OUT.with(|o| o.borrow().clone())
 }
 
@@ -300,7 +300,7 @@ proptest! {
 
 #[test]
 fn a_missing_file_and_an_empty_directory_are_told() {
-    let e = golden::check(&Kind::of::<Mixed>().build, Path::new("/nonexistent.golden"), false).unwrap_err();
+    let e = golden::check(&Kind::of::<Mixed>(), Path::new("/nonexistent.golden"), false).unwrap_err();
     assert!(e.to_string().starts_with("/nonexistent.golden: No such file"), "{e}");
     let empty = std::env::temp_dir().join(format!("golden-empty-{}", std::process::id()));
     std::fs::create_dir_all(&empty).unwrap();

@@ -1,7 +1,7 @@
 //! A host for one case: builds the NF, hands it the packets, keeps what it holds.
 
 use super::script::{Item, What};
-use super::{Build, frame};
+use super::{Subject, frame};
 use crate::{Burst, Ctx, Decoded, Env, HoldId, Holds, MAX_BURST, Packet, PacketMeta, Verdict};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -47,10 +47,10 @@ pub(super) struct Played {
 }
 
 /// Plays the items of a case; batches of one packet, or as long as the file lets them be.
-pub(super) fn play(build: &Build<'_>, dir: &Path, setup: &Setup, items: &[Item], burst: bool) -> Played {
+pub(super) fn play(subject: &dyn Subject, dir: &Path, setup: &Setup, items: &[Item], burst: bool) -> Played {
     let mut played = Played::default();
     let mut env = Env::new(dir, &setup.targets);
-    let mut nf = match build(setup.args.clone(), &mut env) {
+    let mut nf = match subject.build(setup.args.clone(), &mut env) {
         Ok(nf) => nf,
         Err(e) => {
             // Where the file lies must not matter.
@@ -96,11 +96,13 @@ pub(super) fn play(build: &Build<'_>, dir: &Path, setup: &Setup, items: &[Item],
                     };
                     played.outs.push((i + before.item, seen));
                 }
+                places.settle();
                 played.take_released(last, &mut places, &words);
                 i = last;
             }
             What::Tick => {
                 nf.tick(&mut Ctx::new(now_ns, &counters, &mut places));
+                places.settle();
                 played.take_released(i, &mut places, &words);
             }
             What::Counters(_) => {
@@ -226,6 +228,13 @@ struct Places {
 }
 
 impl Places {
+    /// After a call: places that were reserved and not used are free again.
+    fn settle(&mut self) {
+        for slot in self.slots.iter_mut().filter(|s| matches!(s, Slot::Reserved)) {
+            *slot = Slot::Free;
+        }
+    }
+
     fn keep(&mut self, id: u32, buffer: Buffer, original: &[u8]) -> bool {
         match self.slots.get_mut(id as usize) {
             Some(slot @ Slot::Reserved) => {
