@@ -39,7 +39,7 @@ fn run(bencher: Bencher<'_, '_>, make: impl Fn(u8) -> [u8; 60]) {
         for frame in &frames {
             let layers = parse(black_box(frame));
             black_box(flow_hash(&layers.tuple));
-            black_box(layers);
+            black_box(&layers);
         }
     });
 }

@@ -139,6 +139,9 @@ impl Layers {
     }
 }
 
+/// EtherType 0x0800, version 4, IHL 5.
+const ETHERTYPE_VERSION_IHL: u32 = 0x0008_0045;
+
 /// Bytes that the fast path wants: Ethernet, IPv4 and TCP headers.
 const FAST_LEN: usize = 14 + 20 + 20;
 
@@ -161,12 +164,15 @@ pub fn parse(data: &[u8]) -> Layers {
 #[inline]
 fn parse_fast(data: &[u8]) -> Option<Layers> {
     let head: &[u8; FAST_LEN] = data.first_chunk()?;
-    let ethertype_ihl = u32::from_be_bytes(part(head, 12)) >> 8;
+    let ethertype_version_ihl = u32::from_be_bytes(part(head, 12)) >> 8;
     let fragment_proto = u32::from_be_bytes(part(head, 20));
     let proto = fragment_proto as u8;
     let total = usize::from(u16::from_be_bytes(part(head, 16)));
     let end = 14 + total;
-    if ethertype_ihl != 0x0800_45 || fragment_proto & 0x3fff_0000 != 0 || end > data.len().min(MAX_LEN) {
+    if ethertype_version_ihl != ETHERTYPE_VERSION_IHL
+        || fragment_proto & 0x3fff_0000 != 0
+        || end > data.len().min(MAX_LEN)
+    {
         return None;
     }
     let (min, ok) = match proto {

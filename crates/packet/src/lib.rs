@@ -11,6 +11,7 @@
 //! Deliberately absent: tunnels (an inner packet is payload), MPLS, PPPoE, reassembly, payload protocols.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod bytes;
 pub mod checksum;
