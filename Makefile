@@ -1,0 +1,43 @@
+# Chainline: build, demo, tests. `make help` lists the goals.
+
+CARGO ?= cargo
+BIN := target/release/chainline
+
+.PHONY: help deps build demo test bench lint fuzz docs clean
+
+help: ## this list
+	@echo "Chainline runs chains of network functions. Set up: make demo; whole test suite: make test."
+	@echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo
+	@echo "Tests on real captures and tables read them from the folder that CHAINLINE_DATA names."
+
+deps: ## install with apt what is missing (as root; else say what)
+	@scripts/deps.sh
+
+build: deps ## release build: target/release/chainline
+	$(CARGO) build --release --locked --bin chainline
+
+demo: build ## real packets through a chain, live; without root the committed capture
+	@scripts/demo.sh $(BIN)
+
+test: ## everything: build, formats, lints, tests, references, licences, a short fuzz run
+	@scripts/deps.sh --test
+	@scripts/test.sh
+
+bench: build ## measurements, figures by name in target/bench/results.json
+	@scripts/bench.sh
+
+lint: deps ## formats and clippy alone
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+fuzz: deps ## each fuzz target for a minute
+	@for target in $$($(CARGO) +nightly fuzz list); do scripts/fuzz.sh $$target 60 || exit 1; done
+
+docs: build ## the generated references under docs/reference, and the API documentation
+	@scripts/references.sh
+	$(CARGO) doc --workspace --no-deps --locked
+
+clean: ## remove what was built
+	$(CARGO) clean

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Installs with apt what Chainline needs on Debian 12 or later and the host lacks. Quick when nothing is missing.
+#
+#   scripts/deps.sh           to build and run, and what make demo needs
+#   scripts/deps.sh --test    that, and what the whole test suite needs
+#
+# Without root it prints the one line that root would run. It ends with 0 when the build can go on, with 1 when a
+# package that the build itself needs is missing; what is missing for tests or the demo alone is named and skipped there.
+set -euo pipefail
+
+# DPDK with its headers and drivers; bindgen's clang; a C compiler for the shim; libpcap for captures.
+build=(libdpdk-dev dpdk-dev libpcap-dev libnuma-dev libclang-dev clang gcc make pkg-config)
+# Real programs in namespaces: ping, curl, dig against dnsmasq, a Python HTTP server; tcpdump records.
+run=(iproute2 iputils-ping curl bind9-dnsutils dnsmasq-base python3 tcpdump ethtool procps)
+# Judges of what comes out, instruction counts, compressed corpora.
+test=(tshark valgrind xz-utils iperf3 nftables)
+
+want=("${build[@]}" "${run[@]}")
+[[ ${1:-} == --test ]] && want+=("${test[@]}")
+
+lacks() { # of the packages given, those not installed
+    local have
+    have=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "$@" 2>/dev/null | sed -n 's/^installed //p' || true)
+    comm -23 <(printf '%s\n' "$@" | sort -u) <(sort -u <<<"$have")
+}
+
+rust_needed=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$(dirname "$0")/../Cargo.toml")
+rust_found=$(rustc --version 2>/dev/null | cut -d' ' -f2 || true)
+if [[ -z $rust_found ]] || ! command -v cargo >/dev/null; then
+    echo "deps: found no cargo and rustc, expected Rust $rust_needed or later: see https://rustup.rs, or" >&2
+    echo "      curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh" >&2
+    rust_ok=false
+elif [[ $(printf '%s\n' "$rust_needed" "$rust_found" | sort -V | head -1) != "$rust_needed" ]]; then
+    echo "deps: found Rust $rust_found, expected $rust_needed or later: run rustup update stable" >&2
+    rust_ok=false
+else
+    rust_ok=true
+fi
+
+if ! command -v dpkg-query >/dev/null; then
+    echo "deps: this is no Debian. Needed by other means: DPDK 22.11 or later, libpcap, libnuma, libclang, a C compiler," >&2
+    echo "      make, pkg-config; for the demo: ${run[*]}" >&2
+    $rust_ok && pkg-config --atleast-version=22.11 libdpdk
+    exit
+fi
+
+mapfile -t missing < <(lacks "${want[@]}")
+if ((${#missing[@]})); then
+    if [[ $(id -u) -eq 0 ]]; then
+        echo "deps: installing ${missing[*]}"
+        export DEBIAN_FRONTEND=noninteractive
+        log=$(mktemp)
+        # Another apt may be at work, on a fresh machine often is: wait for its lock.
+        if ! { apt-get -q -o DPkg::Lock::Timeout=300 update &&
+            apt-get -q -y -o DPkg::Lock::Timeout=300 --no-install-recommends install "${missing[@]}"; } >"$log" 2>&1; then
+            tail -20 "$log" >&2
+            echo "deps: apt-get failed; the whole log is in $log" >&2
+        else
+            rm -f "$log"
+        fi
+    else
+        echo "deps: missing packages; as root:" >&2
+        echo "      apt-get update && apt-get install --no-install-recommends ${missing[*]}" >&2
+    fi
+    mapfile -t missing < <(lacks "${want[@]}")
+fi
+
+mapfile -t missing_build < <(lacks "${build[@]}")
+if ((${#missing_build[@]})); then
+    echo "deps: cannot build without ${missing_build[*]}" >&2
+    exit 1
+fi
+$rust_ok || exit 1
+if ((${#missing[@]})); then
+    echo "deps: ready to build; what needs ${missing[*]} will be skipped by name"
+else
+    echo "deps: complete (Rust $rust_found, DPDK $(pkg-config --modversion libdpdk))"
+fi

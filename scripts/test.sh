@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# The whole test suite, step by step. One line a step with its time; a step's output comes only if it fails or with
+# --verbose. Steps whose tool is not there are skipped by name. Ends with a summary; 1 when a step failed.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+verbose=false
+[[ ${1:-} == --verbose || ${VERBOSE:-} ]] && verbose=true
+logs=target/test-logs
+rm -rf "$logs"
+mkdir -p "$logs"
+passed=() failed=() skipped=()
+
+# step NAME COMMAND…
+step() {
+    local name=$1 log start=$SECONDS
+    shift
+    log=$logs/${name//[^a-z0-9]/-}.log
+    if $verbose; then
+        echo "──── $name"
+        "$@" 2>&1 | tee "$log"
+    else
+        "$@" >"$log" 2>&1
+    fi
+    # Of a pipe, the first failure counts (pipefail).
+    if (($? == 0)); then
+        printf '%-44s ok       %4d s\n' "$name" $((SECONDS - start))
+        passed+=("$name")
+    else
+        printf '%-44s FAILED   %4d s   %s\n' "$name" $((SECONDS - start)) "$log"
+        $verbose || tail -n 60 "$log"
+        failed+=("$name")
+    fi
+}
+
+# skip NAME WHY
+skip() {
+    printf '%-44s skipped: %s\n' "$1" "$2"
+    skipped+=("$1 ($2)")
+}
+
+step "build" cargo build --workspace --all-targets --locked
+step "format" cargo fmt --all --check
+step "clippy" cargo clippy --workspace --all-targets --locked -- -D warnings
+step "documentation" env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+step "cargo test" cargo test --workspace --locked --no-fail-fast
+if [[ -x scripts/references.sh ]]; then
+    step "generated references" scripts/references.sh --check
+fi
+for example in examples/rust-nf examples/c-nf; do
+    if [[ -f $example/Cargo.toml ]]; then
+        step "$example" cargo test --manifest-path "$example/Cargo.toml" --target-dir "target/${example//\//-}"
+    elif [[ -f $example/Makefile ]]; then
+        step "$example" make -C "$example" test
+    fi
+done
+for file in examples/*.yaml; do
+    step "validate $file" target/debug/chainline validate "$file"
+done
+if command -v shellcheck >/dev/null; then
+    step "shellcheck" shellcheck -x scripts/*.sh .ci/run
+else
+    step "shell syntax" bash -c 'for s in scripts/*.sh .ci/run; do bash -n "$s" || exit 1; done'
+fi
+
+if command -v cargo-deny >/dev/null; then
+    step "cargo deny: licences, bans, sources" cargo deny --locked --offline check licenses bans sources
+    # The database is a git repository on GitHub; where that cannot be had, the check says so.
+    if cargo deny --locked fetch db >"$logs/advisory-db.log" 2>&1; then
+        step "cargo deny: advisories" cargo deny --locked check --disable-fetch advisories
+    else
+        skip "cargo deny: advisories" "the advisory database cannot be fetched"
+    fi
+else
+    skip "cargo deny" "not installed: cargo install cargo-deny --locked"
+fi
+
+if [[ ! -f fuzz/Cargo.toml ]]; then
+    skip "fuzzing" "there is no fuzz/"
+elif ! cargo fuzz --version >/dev/null 2>&1; then
+    skip "fuzzing" "cargo-fuzz is not installed: cargo install cargo-fuzz --locked"
+elif ! cargo +nightly --version >/dev/null 2>&1; then
+    skip "fuzzing" "no nightly Rust: rustup toolchain install nightly"
+else
+    for target in $(cargo +nightly fuzz list); do
+        # Ten seconds from the committed seeds show that a target builds and nothing shallow has broken.
+        step "fuzz $target, 10 s" scripts/fuzz.sh "$target" 10
+    done
+fi
+
+# The test runners' own last words, and what tests skipped.
+echo
+grep -h '^test result:' "$logs"/*.log 2>/dev/null
+grep -h '^skipped: ' "$logs"/*.log 2>/dev/null | sort | uniq -c
+echo
+echo "${#passed[@]} steps passed, ${#failed[@]} failed, ${#skipped[@]} skipped, $SECONDS s"
+for s in "${skipped[@]}"; do echo "  skipped: $s"; done
+for s in "${failed[@]}"; do echo "  FAILED:  $s"; done
+((${#failed[@]} == 0))
