@@ -97,6 +97,7 @@ pub struct Source {
     pub(crate) name: PathBuf,
     pub(crate) text: Arc<str>,
     pub(crate) spans: HashMap<String, Span>,
+    pub(crate) keys: HashMap<String, Span>,
 }
 
 impl PartialEq for Source {
@@ -132,6 +133,18 @@ impl Source {
                 None => return self.spans.get("").copied().unwrap_or_default(),
             }
         }
+    }
+
+    /// Whether the file has a value at `path`.
+    #[must_use]
+    pub fn has(&self, path: &str) -> bool {
+        self.spans.contains_key(path)
+    }
+
+    /// Where the key stands that the value at `path` has, or the nearest value around it.
+    #[must_use]
+    pub fn key_span(&self, path: &str) -> Span {
+        self.keys.get(path).copied().unwrap_or_else(|| self.span(path))
     }
 
     /// An error at the value at `path`, for checks that are made elsewhere (an NF that refuses its arguments).

@@ -111,7 +111,7 @@ pub struct StagePlan {
 }
 
 /// One end of an edge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum End {
     /// The manager, on behalf of this port.

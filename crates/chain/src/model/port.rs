@@ -84,9 +84,10 @@ pub struct Pcap {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write: Option<PathBuf>,
     /// Begins again at the end of the file.
-    #[serde(rename = "loop")]
+    #[serde(rename = "loop", skip_serializing_if = "std::ops::Not::not")]
     pub repeat: bool,
     /// How fast packets are read.
+    #[serde(skip_serializing_if = "Rate::is_max")]
     pub rate: Rate,
     /// Waits for room rather than shed packets. Default: true with `rate: max`, false otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -264,6 +265,10 @@ pub enum Rate {
 pub const MAX_RATE: f64 = 1e13;
 
 impl Rate {
+    fn is_max(&self) -> bool {
+        *self == Self::Max
+    }
+
     /// From the file's notation: `max`, `recorded`, `14.88Mpps`, `500kpps`, `10Gbps`. `None` if it is none of these,
     /// not positive, or above [`MAX_RATE`].
     #[must_use]

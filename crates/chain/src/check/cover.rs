@@ -1,0 +1,119 @@
+//! Rules that can never match.
+//!
+//! A chain is found dead if its own fields contradict each other, or if one earlier chain of the same ingress port
+//! takes every packet that it could match. Several earlier chains that do so together are not looked for: that is
+//! the union of boxes in six dimensions, and a chain that is dead in this way is not an error of one line.
+
+use super::Check;
+use crate::diag::Diagnostic;
+use crate::model::{Match, NumRange, Prefix};
+use std::collections::HashMap;
+
+/// Protocols whose headers have ports: TCP, UDP, SCTP.
+const WITH_PORTS: [u8; 3] = [6, 17, 132];
+const ICMP: u8 = 1;
+const ICMP6: u8 = 58;
+
+pub(super) fn check(c: &mut Check<'_>) {
+    let mut earlier: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (i, chain) in c.spec.chains.iter().enumerate() {
+        let Some(ingress) = chain.ingress() else { continue };
+        if c.broken.matches.contains(&i) || ingress.is_empty() || c.full() {
+            continue;
+        }
+        if contradiction(c, i, &chain.matches) {
+            continue;
+        }
+        let before = earlier.entry(ingress).or_default();
+        let cover = before.iter().copied().find(|&e| covers(&c.spec.chains[e].matches, &chain.matches));
+        match cover {
+            None => before.push(i),
+            Some(e) => {
+                let first = &c.spec.chains[e];
+                let what =
+                    if first.matches.is_any() { "all of that port's packets" } else { "all that it could match" };
+                let message = format!(
+                    "the chain `{}` can never match: `{}` before it takes {what}; expected the narrower rule first",
+                    chain.name, first.name
+                );
+                let place = |i| {
+                    let path = format!("spec.chains[{i}]");
+                    let own = format!("{path}.match");
+                    if c.file.source.has(&own) { c.key(&own) } else { c.at(&format!("{path}.name")) }
+                };
+                let diagnostic = Diagnostic::error(place(i), message).related(place(e), "the earlier rule is");
+                c.push(diagnostic);
+            }
+        }
+    }
+}
+
+/// Reports fields that no packet can satisfy together.
+fn contradiction(c: &mut Check<'_>, index: usize, m: &Match) -> bool {
+    let place = |field: &str| format!("spec.chains[{index}].match.{field}");
+    if let Some(proto) = m.proto
+        && !WITH_PORTS.contains(&proto)
+    {
+        for (field, ranges) in [("src_port", &m.src_port), ("dst_port", &m.dst_port)] {
+            if !ranges.is_empty() {
+                let found = crate::model::proto_name(proto).map_or_else(|| proto.to_string(), str::to_owned);
+                let message = format!(
+                    "can never match: found `{field}` with protocol `{found}`, expected `tcp`, `udp` or `sctp`"
+                );
+                c.error(&place(field), message);
+                return true;
+            }
+        }
+    }
+    let four = |prefixes: &[Prefix]| prefixes.iter().any(|p| p.addr.is_ipv4());
+    let six = |prefixes: &[Prefix]| prefixes.iter().any(|p| p.addr.is_ipv6());
+    let both = !m.src.is_empty() && !m.dst.is_empty();
+    if both && !(four(&m.src) && four(&m.dst)) && !(six(&m.src) && six(&m.dst)) {
+        let message = "can never match: found `src` and `dst` of different IP versions, expected the same";
+        c.error(&place("dst"), message);
+        return true;
+    }
+    let prefixes: Vec<_> = m.src.iter().chain(&m.dst).copied().collect();
+    let odd = match m.proto {
+        Some(ICMP) => six(&prefixes) && !four(&prefixes),
+        Some(ICMP6) => four(&prefixes) && !six(&prefixes),
+        _ => false,
+    };
+    if odd {
+        let message = "`icmp` belongs to IPv4 and `icmp6` to IPv6: hardly any packet matches";
+        c.push(Diagnostic::warning(c.at(&place("proto")), message));
+    }
+    false
+}
+
+/// Whether every packet that matches `b` matches `a`.
+pub(super) fn covers(a: &Match, b: &Match) -> bool {
+    (a.proto.is_none() || a.proto == b.proto)
+        && prefixes_cover(&a.src, &b.src)
+        && prefixes_cover(&a.dst, &b.dst)
+        && ranges_cover(&a.src_port, &b.src_port)
+        && ranges_cover(&a.dst_port, &b.dst_port)
+        && ranges_cover(&a.vlan, &b.vlan)
+}
+
+/// An empty list is any packet, also one that is not IP.
+fn prefixes_cover(a: &[Prefix], b: &[Prefix]) -> bool {
+    a.is_empty() || !b.is_empty() && b.iter().all(|b| a.iter().any(|a| a.covers(b)))
+}
+
+/// An empty list is any packet, also one without ports (a fragment) or without a tag.
+fn ranges_cover(a: &[NumRange], b: &[NumRange]) -> bool {
+    if a.is_empty() || b.is_empty() {
+        return a.is_empty();
+    }
+    let mut merged: Vec<NumRange> = Vec::with_capacity(a.len());
+    let mut sorted = a.to_vec();
+    sorted.sort_by_key(|r| r.first);
+    for r in sorted {
+        match merged.last_mut() {
+            Some(last) if u32::from(r.first) <= u32::from(last.last) + 1 => last.last = last.last.max(r.last),
+            _ => merged.push(r),
+        }
+    }
+    b.iter().all(|b| merged.iter().any(|a| a.covers(b)))
+}

@@ -1,0 +1,101 @@
+//! Ports against each other and against the defaults.
+
+use super::Check;
+use crate::diag::Diagnostic;
+use crate::model::{FCS_BYTES, Port};
+use std::collections::HashMap;
+
+pub(super) fn check(c: &mut Check<'_>) {
+    shared(c);
+    frames(c);
+}
+
+/// What only one port can have.
+#[derive(PartialEq, Eq, Hash)]
+enum Resource<'a> {
+    /// A file that is written; readers of the same file would read what is being written.
+    Written(&'a std::path::Path),
+    Interface(&'a str),
+    Memif(&'a str, u32),
+    Vdev(&'a str),
+    Pci(String),
+}
+
+impl Resource<'_> {
+    fn describe(&self) -> String {
+        match self {
+            Self::Written(path) => format!("the file {}", path.display()),
+            Self::Interface(name) => format!("the interface `{name}`"),
+            Self::Memif(socket, id) => format!("the memif {id} of socket {socket}"),
+            Self::Vdev(name) => format!("the device `{name}`"),
+            Self::Pci(address) => format!("the device {address}"),
+        }
+    }
+}
+
+fn resource(port: &Port) -> Option<(Resource<'_>, &'static str)> {
+    Some(match port {
+        Port::Pcap(p) => (Resource::Written(p.write.as_deref()?), "pcap.write"),
+        Port::Generator(_) | Port::Sink(_) => return None,
+        Port::AfPacket(n) => (Resource::Interface(&n.interface), "af_packet.interface"),
+        Port::AfXdp(n) => (Resource::Interface(&n.interface), "af_xdp.interface"),
+        Port::Tap(n) => (Resource::Interface(&n.interface), "tap.interface"),
+        Port::Memif(m) => (Resource::Memif(&m.socket, m.id), "memif.socket"),
+        Port::Vdev(text) => (Resource::Vdev(text.split(',').next().unwrap_or_default()), "vdev"),
+        Port::Pci(text) => {
+            let address = text.split(',').next().unwrap_or_default().to_lowercase();
+            let full = if address.matches(':').count() == 1 { format!("0000:{address}") } else { address };
+            (Resource::Pci(full), "pci")
+        }
+    })
+}
+
+fn shared(c: &mut Check<'_>) {
+    let mut owners: HashMap<Resource<'_>, String> = HashMap::new();
+    for (name, port) in &c.spec.ports {
+        let Some((resource, field)) = resource(port) else { continue };
+        let place = format!("spec.ports.{name}.{field}");
+        if let Some(first) = owners.get(&resource) {
+            let what = resource.describe();
+            let message = format!("found {what} in a second port, expected it in one");
+            let diagnostic = Diagnostic::error(c.at(&place), message)
+                .related(c.at(first), "the first is")
+                .help("several chains can name the same port");
+            c.push(diagnostic);
+        } else {
+            owners.insert(resource, place);
+        }
+    }
+    for (name, port) in &c.spec.ports {
+        if let Port::Pcap(p) = port
+            && p.write.is_none()
+            && let Some(read) = p.read.as_deref()
+            && let Some(writer) = owners.get(&Resource::Written(read))
+        {
+            let place = c.at(&format!("spec.ports.{name}.pcap.read"));
+            let message = format!("found the file {} read while another port writes it", read.display());
+            let diagnostic = Diagnostic::error(place, message).related(c.at(writer), "it is written");
+            c.push(diagnostic);
+        }
+    }
+}
+
+/// Frames that no buffer could hold.
+fn frames(c: &mut Check<'_>) {
+    let most = c.spec.defaults.max_frame_bytes;
+    if most == 0 {
+        return;
+    }
+    for (name, port) in &c.spec.ports {
+        let Port::Generator(g) = port else { continue };
+        let largest = g.sizes().iter().map(|s| s.frame_bytes).max().unwrap_or(0);
+        if u32::from(largest.saturating_sub(FCS_BYTES)) > most {
+            let field = if g.mix.is_some() { "mix" } else { "frame_bytes" };
+            let message = format!(
+                "found frames of {largest} bytes with FCS, expected at most {}: `max_frame_bytes` is {most} without FCS",
+                most + u32::from(FCS_BYTES)
+            );
+            c.error(&format!("spec.ports.{name}.generator.{field}"), message);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Text to a checked file.
+
+use crate::diag::{Diagnostics, Severity, Source, Span};
+use crate::model::File;
+use crate::{Diagnostic, check, decode, tree};
+use std::path::Path;
+use std::sync::Arc;
+
+/// What is known of the surroundings of a file. What is not known is not checked.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Host<'a> {
+    /// The cores that NFs may run on.
+    pub cores: Option<&'a [usize]>,
+    /// The built-in kinds of NF.
+    pub kinds: Option<&'a [&'a str]>,
+}
+
+/// Loads a chain file: YAML 1.2 or JSON. `name` is for messages.
+///
+/// # Errors
+/// Everything that is wrong with it, not only the first.
+pub fn load(text: &str, name: &Path) -> Result<File, Diagnostics> {
+    load_for(text, name, &Host::default())
+}
+
+/// [`load`], checked against what is known of the host.
+///
+/// # Errors
+/// Everything that is wrong with it, not only the first.
+pub fn load_for(text: &str, name: &Path, host: &Host<'_>) -> Result<File, Diagnostics> {
+    let shared: Arc<str> = text.into();
+    let mut found = Vec::new();
+    let root = match tree::parse(text, &mut found) {
+        Ok(root) => root,
+        Err(e) => {
+            found.push(e);
+            return Err(Diagnostics::new(name, &shared, found));
+        }
+    };
+    let (mut file, broken) = decode::file(&root, &mut found);
+    let (spans, keys) = tree::places(&root);
+    file.source = Source { name: name.to_owned(), text: shared.clone(), spans, keys };
+    found.extend(check::check(&file, &broken, host));
+    found.truncate(decode::MAX_DIAGNOSTICS);
+    let all = Diagnostics::new(name, &shared, found);
+    if all.errors() > 0 {
+        return Err(all);
+    }
+    file.warnings = all.items;
+    Ok(file)
+}
+
+/// [`load_for`] on bytes that may not be text.
+///
+/// # Errors
+/// Everything that is wrong with it, not only the first.
+pub fn load_bytes(bytes: &[u8], name: &Path, host: &Host<'_>) -> Result<File, Diagnostics> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => load_for(text, name, host),
+        Err(e) => {
+            let good = String::from_utf8_lossy(&bytes[..e.valid_up_to()]);
+            let line = good.bytes().filter(|b| *b == b'\n').count() + 1;
+            let column = good.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+            let small = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+            let span = Span { line: small(line), column: small(column), start: good.len(), end: good.len() };
+            let byte = bytes.get(e.valid_up_to()).copied().unwrap_or_default();
+            let message = format!("found the byte {byte:#04x}, expected UTF-8 text");
+            Err(Diagnostics::new(name, &good.as_ref().into(), vec![Diagnostic::error(span, message)]))
+        }
+    }
+}
+
+/// Checks a file that was loaded elsewhere or put together in memory.
+///
+/// # Errors
+/// When it has errors.
+pub fn recheck(file: &File, host: &Host<'_>) -> Result<(), Diagnostics> {
+    let mut found = check::check(file, &decode::Broken::default(), host);
+    found.retain(|d| d.severity == Severity::Error);
+    if found.is_empty() { Ok(()) } else { Err(Diagnostics::new(&file.source.name, &file.source.text, found)) }
+}
