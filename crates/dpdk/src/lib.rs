@@ -1,1 +1,19 @@
-//! dpdk
+//! DPDK, safe: start-up, look-up tables, and ports over buffers that somebody else owns.
+//!
+//! Three users: an NF that wants a table (`Acl`, `Fib4`, `Fib6`, `Hash`: EAL starts by itself, private to the
+//! process), the manager (a [`Pool`] over the shared region and an [`EthDev`] per port), and the manager's own ports
+//! ([`FreeList`] alone, without EAL).
+//!
+//! Invariants: one EAL per process, started once, never with secondary processes; the [`FreeList`] is the only
+//! authority on which buffers are free, also for the drivers.
+//!
+//! Deliberately absent: lcores (threads belong to the caller), telemetry, and files: EAL leaves none behind.
+
+pub mod eal;
+mod log;
+mod memory;
+pub mod tables;
+mod version;
+
+pub use eal::{EalConfig, EalError};
+pub use version::release;

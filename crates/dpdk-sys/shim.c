@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* fopencookie */
+#endif
+#include <stdio.h>
+#include <sys/types.h>
+
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+#include <rte_mempool.h>
+
+#include "shim.h"
+
+int chainline_errno(void)
+{
+	return rte_errno;
+}
+
+static ssize_t log_write(void *sink, const char *text, size_t len)
+{
+	((void (*)(const char *, size_t))sink)(text, len);
+	return len;
+}
+
+FILE *chainline_log_stream(void (*sink)(const char *text, size_t len))
+{
+	FILE *f = fopencookie((void *)sink, "w", (cookie_io_functions_t){ .write = log_write });
+
+	if (f != NULL)
+		setvbuf(f, NULL, _IOLBF, BUFSIZ);
+	return f;
+}
+
+uint16_t chainline_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n)
+{
+	return rte_eth_rx_burst(port, queue, mbufs, n);
+}
+
+uint16_t chainline_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n)
+{
+	return rte_eth_tx_burst(port, queue, mbufs, n);
+}
+
+int chainline_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsigned int n)
+{
+	return rte_pktmbuf_alloc_bulk(pool, mbufs, n);
+}
+
+void chainline_mbuf_reset_bulk(struct rte_mbuf **mbufs, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		rte_pktmbuf_reset(mbufs[i]);
+}
+
+void chainline_mbuf_free_bulk(struct rte_mbuf **mbufs, unsigned int n)
+{
+	rte_pktmbuf_free_bulk(mbufs, n);
+}
+
+/* Runs when the last indirect mbuf lets go of a pinned buffer whose owner was freed before: the owner goes home. */
+static void unpinned(void *buf, void *owner)
+{
+	struct rte_mbuf *m = owner;
+
+	RTE_SET_USED(buf);
+	m->ol_flags = RTE_MBUF_F_EXTERNAL;
+	m->next = NULL;
+	m->nb_segs = 1;
+	rte_mbuf_ext_refcnt_set(m->shinfo, 1);
+	rte_mbuf_refcnt_set(m, 1);
+	rte_mempool_put(m->pool, m);
+}
+
+void chainline_mbuf_pin(struct rte_mbuf *m, void *buf, uint64_t iova, uint16_t buf_len)
+{
+	struct rte_mbuf_ext_shared_info *shinfo =
+		RTE_PTR_ADD(m, sizeof(*m) + rte_pktmbuf_priv_size(m->pool));
+
+	m->buf_addr = buf;
+	m->buf_iova = iova;
+	m->buf_len = buf_len;
+	m->ol_flags = RTE_MBUF_F_EXTERNAL;
+	m->shinfo = shinfo;
+	rte_pktmbuf_reset_headroom(m);
+	shinfo->free_cb = unpinned;
+	shinfo->fcb_opaque = m;
+	rte_mbuf_ext_refcnt_set(shinfo, 1);
+}
+
+uint32_t chainline_mbuf_pin_size(void)
+{
+	return sizeof(struct rte_mbuf_ext_shared_info);
+}
+
+uint32_t chainline_pktmbuf_pool_private_size(void)
+{
+	return sizeof(struct rte_pktmbuf_pool_private);
+}
+
+void chainline_pktmbuf_pool_init(struct rte_mempool *mp, uint16_t data_room, uint16_t priv_size, int pinned)
+{
+	struct rte_pktmbuf_pool_private priv = {
+		.mbuf_data_room_size = data_room,
+		.mbuf_priv_size = priv_size,
+		.flags = pinned ? RTE_PKTMBUF_POOL_F_PINNED_EXT_BUF : 0,
+	};
+
+	rte_pktmbuf_pool_init(mp, &priv);
+}
+
+void *chainline_mempool_config(const struct rte_mempool *mp)
+{
+	return mp->pool_config;
+}

@@ -1,0 +1,57 @@
+//! DPDK's log: kept for error messages instead of going to stderr.
+//!
+//! EAL and the drivers explain a failure in the log only, so the latest text is kept here, bounded, until an error
+//! takes it along. Any thread may write.
+
+use chainline_dpdk_sys as sys;
+use std::ffi::c_char;
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+
+/// Enough for the handful of lines that belong to one failure.
+const KEPT_BYTES: usize = 4096;
+
+static KEPT: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+
+fn kept() -> MutexGuard<'static, Vec<u8>> {
+    KEPT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sends the log here from now on.
+pub(crate) fn capture() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: `sink` has the signature that the shim declares; the stream is never closed.
+        unsafe {
+            let stream = sys::chainline_log_stream(Some(sink));
+            if !stream.is_null() {
+                sys::rte_openlog_stream(stream);
+            }
+        }
+    });
+}
+
+/// What was logged since the last call, as lines joined by `; `, and empties it.
+pub(crate) fn take() -> String {
+    let bytes = std::mem::take(&mut *kept());
+    let text = String::from_utf8_lossy(&bytes);
+    text.lines().map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("; ")
+}
+
+/// `message`, and what DPDK said about it.
+pub(crate) fn explain(message: String) -> String {
+    let said = take();
+    if said.is_empty() { message } else { format!("{message} ({said})") }
+}
+
+unsafe extern "C" fn sink(text: *const c_char, len: usize) {
+    if text.is_null() {
+        return;
+    }
+    // SAFETY: stdio hands over `len` readable bytes.
+    let text = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), len) };
+    let mut kept = kept();
+    let text = &text[text.len().saturating_sub(KEPT_BYTES)..];
+    let excess = (kept.len() + text.len()).saturating_sub(KEPT_BYTES);
+    kept.drain(..excess);
+    kept.extend_from_slice(text);
+}
