@@ -1,0 +1,123 @@
+//! What the benchmarks of all NFs share: an NF built as a host builds it, and bursts of 64-byte frames for it.
+
+use chainline_nf::{Burst, Ctx, Declared, Env, HoldId, Holds, Kind, NfObject, Packet, PacketMeta, Verdict};
+use chainline_packet::{flow_hash, parse};
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+
+/// Packets in a burst.
+pub const BURST: usize = 32;
+/// A 64-byte frame without its FCS.
+const FRAME_LEN: usize = 60;
+/// Headroom as hosts give it.
+const HEADROOM: usize = 128;
+
+/// A host without places to hold packets.
+struct NoHolds;
+
+impl Holds for NoHolds {
+    fn reserve(&mut self) -> Option<HoldId> {
+        None
+    }
+    fn with(&mut self, _: HoldId, _: &mut dyn FnMut(&mut Packet<'_>)) -> bool {
+        false
+    }
+    fn release(&mut self, _: HoldId, _: Verdict) -> bool {
+        false
+    }
+}
+
+/// An NF, its counters, and frames of `flows` flows in an order that strides through them.
+pub struct Rig {
+    nf: Box<dyn NfObject>,
+    counters: Vec<AtomicU64>,
+    buffers: Vec<[u8; HEADROOM + FRAME_LEN]>,
+    metas: Vec<PacketMeta>,
+    next: usize,
+}
+
+impl Rig {
+    /// Builds the NF; files are relative to its package. `flows` is rounded up to whole bursts.
+    pub fn new(kind: &Kind, args: serde_json::Value, flows: usize) -> Self {
+        let mut env = Env::new(Path::new("."), &[]);
+        let nf = (kind.build)(args, &mut env).unwrap_or_else(|e| panic!("{}: {e}", kind.name));
+        let declared: Declared = env.into_declared();
+        let counters = declared.counters.iter().map(|_| AtomicU64::new(0)).collect();
+        let flows = flows.next_multiple_of(BURST);
+        let (mut buffers, mut metas) = (Vec::new(), Vec::new());
+        for i in 0..flows as u32 {
+            let frame = frame(i);
+            let mut buffer = [0; HEADROOM + FRAME_LEN];
+            buffer[HEADROOM..].copy_from_slice(&frame);
+            buffers.push(buffer);
+            metas.push(PacketMeta { flow_hash: flow_hash(&parse(&frame).tuple), ..PacketMeta::default() });
+        }
+        Self { nf, counters, buffers, metas, next: 0 }
+    }
+
+    /// One burst through the NF; returns how many of its packets go on.
+    pub fn burst(&mut self) -> usize {
+        let chunk = self.next..self.next + BURST;
+        self.next = chunk.end % self.buffers.len();
+        let mut burst = Burst::new();
+        for (buffer, meta) in self.buffers[chunk.clone()].iter_mut().zip(&self.metas[chunk]) {
+            // The TTL again, so that no packet dies of age between rounds.
+            buffer[HEADROOM + 14..HEADROOM + 34].copy_from_slice(&ip_header(meta_host(buffer)));
+            let packet = Packet::new(buffer, HEADROOM as u16, FRAME_LEN as u16, *meta);
+            let _full = packet.map(|p| burst.push(p));
+        }
+        let mut holds = NoHolds;
+        let mut ctx = Ctx::new(0, &self.counters, &mut holds);
+        self.nf.process(&mut burst, &mut ctx);
+        burst.verdicts().iter().filter(|v| **v == Verdict::NEXT).count()
+    }
+}
+
+/// The flow's number, as its source address carries it.
+fn meta_host(buffer: &[u8]) -> u32 {
+    let a = &buffer[HEADROOM + 26..HEADROOM + 30];
+    u32::from_be_bytes([a[0], a[1], a[2], a[3]]) & 0x00ff_ffff
+}
+
+fn ip_header(i: u32) -> [u8; 20] {
+    let mut h = [0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 0, 192, 168, 0, 0];
+    h[13..16].copy_from_slice(&i.to_be_bytes()[1..]);
+    // Destinations far apart, so that a route table is not always asked in one place.
+    h[16..20].copy_from_slice(&(i.wrapping_mul(0x9e37_79b9) & 0x7fff_ffff).to_be_bytes());
+    let sum = chainline_packet::checksum::checksum(&h);
+    h[10..12].copy_from_slice(&sum.to_be_bytes());
+    h
+}
+
+fn frame(i: u32) -> [u8; FRAME_LEN] {
+    let mut p = [0; FRAME_LEN];
+    p[..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0]);
+    p[14..34].copy_from_slice(&ip_header(i));
+    p[34..40].copy_from_slice(&[0x30, 0x39, 0, 53, 0, 26]);
+    p
+}
+
+/// `main` of `benches/instructions.rs`: as many bursts as the first argument says, for a count of instructions.
+/// Two runs with different numbers, subtracted, leave out what it takes to start.
+#[allow(dead_code)]
+pub fn instructions(kind: &Kind, args: serde_json::Value) {
+    // `cargo bench` adds `--bench`.
+    let bursts = std::env::args().find_map(|a| a.parse::<u32>().ok()).unwrap_or(1000);
+    let mut rig = Rig::new(kind, args, 1024);
+    // Until tables know all flows.
+    for _ in 0..1024 / BURST {
+        rig.burst();
+    }
+    let passed: usize = (0..bursts).map(|_| rig.burst()).sum();
+    println!("{}: {bursts} bursts of {BURST}, {passed} packets passed", kind.name);
+}
+
+/// For `benches/burst.rs`: times bursts of `flows` flows.
+#[allow(dead_code)]
+pub fn bursts(bencher: divan::Bencher<'_, '_>, kind: &Kind, args: serde_json::Value, flows: usize) {
+    let mut rig = Rig::new(kind, args, flows);
+    for _ in 0..flows.div_ceil(BURST) {
+        rig.burst();
+    }
+    bencher.counter(divan::counter::ItemsCount::new(BURST)).bench_local(move || rig.burst());
+}

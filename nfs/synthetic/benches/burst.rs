@@ -1,0 +1,18 @@
+//! Time for bursts of 32 frames of 64 bytes.
+
+#[path = "../../forward/benches/support/mod.rs"]
+mod support;
+
+fn main() {
+    divan::main();
+}
+
+#[divan::bench(args = [32, 1024, 131_072])]
+fn flows(bencher: divan::Bencher<'_, '_>, flows: usize) {
+    support::bursts(
+        bencher,
+        &nf_synthetic::KIND,
+        serde_json::json!({"cost_cycles": 120, "iteration_cycles": 4.0}),
+        flows,
+    );
+}

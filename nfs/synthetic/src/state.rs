@@ -1,0 +1,171 @@
+//! What a running `synthetic` NF keeps.
+
+use crate::calibrate::{self, Calibration, spin};
+use crate::config::{Args, Cost, Distribution};
+use chainline_nf::Error;
+
+/// One cache line of the state.
+#[derive(Clone)]
+#[repr(align(64))]
+struct Line([u64; 8]);
+
+/// Iterations to draw from, the loop's value, the state.
+pub struct State {
+    iterations: Vec<u32>,
+    by_flow: bool,
+    random: u64,
+    value: u64,
+    touches: u32,
+    lines: Vec<Line>,
+    tsc_hz: Option<u64>,
+    calibration: Calibration,
+    mean_cycles: f64,
+}
+
+// Both odd: Knuth's and Steele-Vigna's multipliers.
+const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+const STEP: u64 = 0xd134_2543_de82_ef95;
+
+impl State {
+    pub(crate) fn new(args: &Args) -> Result<Self, Error> {
+        let costs = args.costs()?;
+        let (tsc_hz, calibration) = match args.iteration_cycles {
+            Some(each) => (args.tsc_hz, Calibration { each, fixed: 0.0 }),
+            None => {
+                let hz = args.tsc_hz.map_or_else(calibrate::tsc_hz, Ok)?;
+                (Some(hz), Calibration::measure(hz))
+            }
+        };
+        let count = args.state_bytes.div_ceil(64) as usize;
+        let mut lines = Vec::new();
+        lines
+            .try_reserve_exact(count)
+            .map_err(|_| Error::Args(format!("args.state_bytes: this host cannot give {} bytes", args.state_bytes)))?;
+        // Written, not only reserved: the first packets must not pay for page faults.
+        lines.resize(count, Line([1; 8]));
+        Ok(Self {
+            iterations: costs.iter().map(|c| calibration.iterations(*c)).collect(),
+            by_flow: matches!(args.cost_cycles, Cost::Distribution(Distribution::PerFlow(_))),
+            random: MIX,
+            value: 3,
+            touches: args.touches,
+            lines,
+            tsc_hz,
+            calibration,
+            mean_cycles: costs.iter().sum::<f64>() / costs.len() as f64,
+        })
+    }
+
+    /// Does the work of one packet.
+    #[inline]
+    pub(crate) fn work(&mut self, flow_hash: u32) {
+        let draw = if self.by_flow {
+            flow_hash
+        } else {
+            self.random = self.random.wrapping_mul(STEP).wrapping_add(1);
+            (self.random >> 32) as u32
+        };
+        if let Some(iterations) = self.iterations.get(scale(draw, self.iterations.len())) {
+            self.value = spin(self.value, *iterations);
+        }
+        let mut at = u64::from(flow_hash);
+        for _ in 0..self.touches {
+            at = (at ^ at >> 29).wrapping_add(1).wrapping_mul(MIX);
+            let i = scale((at >> 32) as u32, self.lines.len());
+            if let Some(line) = self.lines.get_mut(i) {
+                line.0[0] = std::hint::black_box(line.0[0].wrapping_add(1));
+            }
+        }
+    }
+
+    pub(crate) fn describe(&self) -> String {
+        let hz = self.tsc_hz.map_or("not needed".into(), |hz| format!("{:.0} MHz", hz as f64 / 1e6));
+        format!(
+            "mean cost {:.1} cycles; an iteration {:.3} cycles and {:.1} once a packet; TSC {hz}; state {} bytes, {} touches",
+            self.mean_cycles,
+            self.calibration.each,
+            self.calibration.fixed,
+            self.lines.len() * 64,
+            self.touches,
+        )
+    }
+}
+
+/// Maps 32 bits evenly onto `0..len` without a division.
+#[inline]
+fn scale(draw: u32, len: usize) -> usize {
+    ((u64::from(draw) * len as u64) >> 32) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(args: serde_json::Value) -> State {
+        State::new(&serde_json::from_value(args).unwrap()).unwrap()
+    }
+
+    fn mean(s: &State) -> f64 {
+        s.iterations.iter().map(|n| f64::from(*n)).sum::<f64>() / s.iterations.len() as f64
+    }
+
+    #[test]
+    fn the_table_has_the_mean_that_was_asked_for() {
+        for (cost, wanted) in [
+            (serde_json::json!(400), 400.0),
+            (serde_json::json!({"uniform": [100, 700]}), 400.0),
+            (serde_json::json!({"exponential": 400}), 400.0),
+            (serde_json::json!({"per_flow": [100, 700]}), 400.0),
+        ] {
+            let s = state(serde_json::json!({"cost_cycles": cost, "iteration_cycles": 1.0}));
+            assert!((mean(&s) - wanted).abs() < 0.5, "{cost}: {}", mean(&s));
+        }
+        let s = state(serde_json::json!({"cost_cycles": {"exponential": 1000}, "iteration_cycles": 1.0}));
+        let over = s.iterations.iter().filter(|n| **n > 1000).count() as f64 / s.iterations.len() as f64;
+        assert!((over - (-1.0f64).exp()).abs() < 0.01, "{over} of the packets cost more than the mean");
+    }
+
+    #[test]
+    fn cost_is_the_flows_own_and_paid_for_every_packet() {
+        let mut s = state(serde_json::json!({"cost_cycles": {"per_flow": [40, 400]}, "iteration_cycles": 4.0}));
+        for (hash, iterations) in [(0, 10), (0x7fff_ffff, 10), (0x8000_0000, 100), (u32::MAX, 100)] {
+            let expected = spin(s.value, iterations);
+            s.work(hash);
+            assert_eq!(s.value, expected, "{hash:#x}");
+        }
+    }
+
+    #[test]
+    fn a_flow_touches_its_own_lines_as_often_as_asked() {
+        let mut s = state(serde_json::json!({"state_bytes": 1 << 20, "touches": 4, "iteration_cycles": 4.0}));
+        let touched = |s: &State| s.lines.iter().filter(|l| l.0[0] != 1).count();
+        let sum = |s: &State| s.lines.iter().map(|l| l.0[0] - 1).sum::<u64>();
+        s.work(77);
+        assert_eq!((touched(&s), sum(&s)), (4, 4));
+        s.work(77);
+        assert_eq!((touched(&s), sum(&s)), (4, 8));
+        (0..10_000u32).for_each(|i| s.work(i.wrapping_mul(0x9e37_79b9)));
+        assert_eq!(sum(&s), 8 + 40_000);
+        // 16,384 lines, 40,000 touches: e^-2.44 of them are spared, about 1,430.
+        assert!((14_700..15_200).contains(&touched(&s)), "{}", touched(&s));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        for (args, message) in [
+            (serde_json::json!({"cost_cycles": {"uniform": [5, 1]}}), "the lower one first"),
+            (serde_json::json!({"cost_cycles": 5_000_000_000u64}), "more than 4000000000"),
+            (serde_json::json!({"cost_cycles": {"per_flow": []}}), "expected 1 to 65536"),
+            (serde_json::json!({"touches": 1}), "nothing to touch"),
+            (serde_json::json!({"touches": 5000, "state_bytes": 64}), "more than 4096"),
+            (serde_json::json!({"state_bytes": 1u64 << 60}), "more than"),
+            (serde_json::json!({"iteration_cycles": 0.0}), "expected 0.01"),
+            (serde_json::json!({"tsc_hz": 3}), "expected a frequency"),
+        ] {
+            let error = State::new(&serde_json::from_value(args.clone()).unwrap()).err().map(|e| e.to_string());
+            assert!(error.as_ref().is_some_and(|e| e.contains(message)), "{args}: {error:?}");
+        }
+        let error = serde_json::from_value::<Args>(serde_json::json!({"cost_cycles": "many"})).unwrap_err();
+        assert!(error.to_string().contains("{per_flow: [cycles, ...]}"), "{error}");
+    }
+}
