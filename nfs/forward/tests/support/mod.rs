@@ -1,0 +1,145 @@
+//! What the tests of all NFs share: a host that plays bursts of frames.
+
+#![allow(dead_code, clippy::unwrap_used)]
+
+use chainline_nf::{
+    Burst, Ctx, Declared, Decoded, Env, HoldId, Holds, Kind, MAX_BURST, NfObject, Packet, PacketMeta, Verdict,
+};
+use chainline_packet::{flow_hash, parse};
+use proptest::prelude::*;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+struct NoHolds;
+
+impl Holds for NoHolds {
+    fn reserve(&mut self) -> Option<HoldId> {
+        None
+    }
+    fn with(&mut self, _: HoldId, _: &mut dyn FnMut(&mut Packet<'_>)) -> bool {
+        false
+    }
+    fn release(&mut self, _: HoldId, _: Verdict) -> bool {
+        false
+    }
+}
+
+pub struct Host {
+    nf: Box<dyn NfObject>,
+    declared: Declared,
+    counters: Vec<AtomicU64>,
+}
+
+impl Host {
+    pub fn new(kind: &Kind, args: serde_json::Value) -> Self {
+        Self::in_dir(kind, args, Path::new(".")).unwrap_or_else(|e| panic!("{}: {e}", kind.name))
+    }
+
+    pub fn in_dir(kind: &Kind, args: serde_json::Value, dir: &Path) -> Result<Self, chainline_nf::Error> {
+        let mut env = Env::new(dir, &[]);
+        let nf = (kind.build)(args, &mut env)?;
+        let declared = env.into_declared();
+        let counters = declared.counters.iter().map(|_| AtomicU64::new(0)).collect();
+        Ok(Self { nf, declared, counters })
+    }
+
+    /// Plays the frames, in bursts as long as they can be. Each verdict is "next" or the drop's reason.
+    pub fn play(&mut self, now_ns: u64, frames: &mut [Vec<u8>]) -> Vec<&str> {
+        let mut verdicts = Vec::new();
+        for frames in frames.chunks_mut(MAX_BURST) {
+            let mut burst = Burst::new();
+            for frame in frames {
+                let flow_hash = flow_hash(&parse(frame).tuple);
+                let len = u16::try_from(frame.len()).unwrap();
+                let packet = Packet::new(frame, 0, len, PacketMeta { flow_hash, ..PacketMeta::default() });
+                burst.push(packet.unwrap()).unwrap();
+            }
+            let mut holds = NoHolds;
+            self.nf.process(&mut burst, &mut Ctx::new(now_ns, &self.counters, &mut holds));
+            verdicts.extend(burst.verdicts().iter().map(|v| v.decode()));
+        }
+        let name = |v: Option<Decoded>| match v {
+            Some(Decoded::Next) => "next",
+            Some(Decoded::Drop(reason)) => self.declared.drop_reasons[usize::from(reason)].as_str(),
+            other => panic!("verdict {other:?}"),
+        };
+        verdicts.into_iter().map(name).collect()
+    }
+
+    pub fn tick(&mut self, now_ns: u64) {
+        let mut holds = NoHolds;
+        self.nf.tick(&mut Ctx::new(now_ns, &self.counters, &mut holds));
+    }
+
+    pub fn counter(&self, name: &str) -> u64 {
+        let i = self.declared.counters.iter().position(|c| c.name == name);
+        self.counters[i.unwrap_or_else(|| panic!("no counter {name}"))].load(Relaxed)
+    }
+
+    pub fn counters_from(&self, name: &str) -> Vec<u64> {
+        let i = self.declared.counters.iter().position(|c| c.name == name);
+        let from = i.unwrap_or_else(|| panic!("no counter {name}"));
+        self.counters[from..].iter().map(|c| c.load(Relaxed)).collect()
+    }
+
+    pub fn report(&self) -> Option<String> {
+        self.nf.report()
+    }
+}
+
+/// An Ethernet frame with an IPv4 packet, its checksum right.
+pub fn ipv4(src: u32, dst: u32, proto: u8, ttl: u8, payload: &[u8]) -> Vec<u8> {
+    let mut p = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0];
+    p.extend((20 + payload.len() as u16).to_be_bytes());
+    p.extend([0, 0, 0, 0, ttl, proto, 0, 0]);
+    p.extend(src.to_be_bytes());
+    p.extend(dst.to_be_bytes());
+    let sum = chainline_packet::checksum::checksum(&p[14..34]);
+    p[24..26].copy_from_slice(&sum.to_be_bytes());
+    p.extend(payload);
+    p
+}
+
+/// An Ethernet frame with an IPv6 packet.
+pub fn ipv6(src: u128, dst: u128, next: u8, hop_limit: u8, payload: &[u8]) -> Vec<u8> {
+    let mut p = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86, 0xdd, 0x60, 0, 0, 0];
+    p.extend((payload.len() as u16).to_be_bytes());
+    p.extend([next, hop_limit]);
+    p.extend(src.to_be_bytes());
+    p.extend(dst.to_be_bytes());
+    p.extend(payload);
+    p
+}
+
+/// A header with ports for TCP, UDP and others, long enough to be right.
+pub fn l4(proto: u8, src_port: u16, dst_port: u16) -> Vec<u8> {
+    let mut h = [src_port.to_be_bytes(), dst_port.to_be_bytes()].concat();
+    h.resize(20, 0);
+    match proto {
+        6 => h[12] = 0x50,
+        17 => h[5] = 20,
+        _ => {}
+    }
+    h
+}
+
+/// Frames of hostile senders: random bytes, and right packets with some bytes changed and the end cut.
+pub fn hostile_frames() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    let random = proptest::collection::vec(any::<u8>(), 0..120);
+    let right = prop_oneof![
+        (any::<u32>(), any::<u32>(), any::<u8>()).prop_map(|(s, d, proto)| ipv4(s, d, proto, 2, &l4(proto, 1, 2))),
+        (any::<u128>(), any::<u128>(), any::<u8>()).prop_map(|(s, d, n)| ipv6(s, d, n, 2, &[n; 48])),
+    ];
+    let damaged = (right, proptest::collection::vec((0usize..80, any::<u8>()), 0..6), 0usize..100).prop_map(
+        |(mut frame, changes, len)| {
+            for (at, byte) in changes {
+                if let Some(b) = frame.get_mut(at) {
+                    *b = byte;
+                }
+            }
+            frame.truncate(len.max(10));
+            frame
+        },
+    );
+    proptest::collection::vec(prop_oneof![random, damaged], 1..300)
+}
