@@ -114,7 +114,7 @@ struct chainline_ctx {
   uint64_t *counters;
   // Reserves a place for a packet: give that packet `cl_hold(*id)`. CHAINLINE_E_FULL when all are taken.
   int32_t (*hold)(struct chainline_ctx *ctx, uint32_t *id);
-  // Calls `f` with a held packet; CHAINLINE_E_ABSENT if none is held under `id`.
+  // Calls `f` with a held packet; CHAINLINE_E_ABSENT if none is held under `id`. `f` must not use `ctx`.
   int32_t (*with_held)(struct chainline_ctx *ctx, uint32_t id, void (*f)(struct chainline_packet *packet,
                                                                          void *user), void *user);
   // The held packet goes on with `verdict`; CHAINLINE_E_ABSENT if none is held under `id`.

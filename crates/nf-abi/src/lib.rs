@@ -124,7 +124,7 @@ pub struct Ctx {
     pub counters: *mut u64,
     /// Reserves a place for a packet: give that packet `cl_hold(*id)`. CHAINLINE_E_FULL when all are taken.
     pub hold: Option<unsafe extern "C" fn(ctx: *mut Ctx, id: *mut u32) -> i32>,
-    /// Calls `f` with a held packet; CHAINLINE_E_ABSENT if none is held under `id`.
+    /// Calls `f` with a held packet; CHAINLINE_E_ABSENT if none is held under `id`. `f` must not use `ctx`.
     pub with_held: Option<
         unsafe extern "C" fn(
             ctx: *mut Ctx,

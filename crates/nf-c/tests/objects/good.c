@@ -1,0 +1,89 @@
+/* Uses everything that the ABI offers once. */
+#include <chainline_nf.h>
+
+static uint32_t seen, level, runt, scrub;
+static uint64_t min_len = 14, ticks;
+static char path[64], word[16];
+static uint32_t held[8], n_held;
+
+static int32_t create(const char *args, struct chainline_env *env, void **self)
+{
+    int32_t code;
+    *self = (void *)args; /* Anything: nobody looks at it. */
+    if ((code = env->counter(env, "seen", "packets", "looked at", &seen)) ||
+        (code = env->counter(env, "level", "packets", "held now", &level)) ||
+        (code = env->drop_reason(env, "runt", &runt)) || (code = env->drop_reason(env, "runt", &runt)))
+        return code;
+    code = env->arg_u64(env, "/min_len", &min_len);
+    if (code && code != CHAINLINE_E_ABSENT)
+        return code;
+    if (env->arg_u64(env, "/word", &min_len) == CHAINLINE_OK || env->path(env, "rules", path, 3) != CHAINLINE_E_FULL)
+        return CHAINLINE_E_FAILED;
+    if ((code = env->path(env, "rules", path, sizeof path)))
+        return code;
+    if (env->arg_text(env, "/word", word, sizeof word) == CHAINLINE_OK && word[0] == 'x') {
+        env->fail(env, "word: found x, expected another letter");
+        return CHAINLINE_E_INVALID;
+    }
+    return env->target(env, "scrub", &scrub);
+}
+
+static int32_t process(void *self, struct chainline_packet *p, uint32_t n, struct chainline_ctx *ctx)
+{
+    (void)self;
+    for (; n--; p++) {
+        cl_count(ctx, seen, 1);
+        cl_count(ctx, 1000, 1); /* No such counter: no effect. */
+        if (p->len < min_len)
+            p->verdict = cl_drop(runt);
+        else if (cl_data(p)[0] == 1)
+            p->verdict = cl_divert(scrub);
+        else if (cl_data(p)[0] == 4 && n_held < 8 && ctx->hold(ctx, &held[n_held]) == CHAINLINE_OK)
+            p->verdict = cl_hold(held[n_held++]);
+        else if (cl_data(p)[0] == 6 && cl_push_front(p, 2))
+            cl_data(p)[0] = cl_data(p)[1] = 0xcc;
+        else if (cl_data(p)[0] == 8 && (!cl_pull_front(p, 2) || !cl_set_len(p, (uint16_t)(p->len - 1))))
+            return CHAINLINE_E_FAILED;
+        else if (cl_push_front(p, 5000) || cl_pull_front(p, 5000) || cl_set_len(p, 50000))
+            return CHAINLINE_E_FAILED;
+    }
+    cl_set(ctx, level, n_held);
+    return CHAINLINE_OK;
+}
+
+static void mark(struct chainline_packet *p, void *user)
+{
+    cl_data(p)[0] = *(uint8_t *)user;
+}
+
+static int32_t tick(void *self, struct chainline_ctx *ctx)
+{
+    uint8_t m = (uint8_t)(0x90 + ctx->now_ns / 1000000);
+    (void)self;
+    ticks++;
+    if (ctx->release(ctx, 77, cl_next()) != CHAINLINE_E_ABSENT || ctx->with_held(ctx, 77, mark, &m) != CHAINLINE_E_ABSENT)
+        return CHAINLINE_E_FAILED;
+    for (uint32_t i = 0; i < n_held; i++) {
+        /* The second one gets a verdict that does not exist. */
+        if (ctx->with_held(ctx, held[i], mark, &m) || ctx->release(ctx, held[i], i == 1 ? 0xdead0000u : cl_next()))
+            return CHAINLINE_E_FAILED;
+    }
+    n_held = 0;
+    cl_set(ctx, level, 0);
+    return CHAINLINE_OK;
+}
+
+static int32_t report(const void *self, void (*write)(void *, const char *, size_t), void *user)
+{
+    char digit = (char)('0' + ticks % 10);
+    (void)self;
+    write(user, "ticks ", 6);
+    write(user, &digit, 1);
+    return CHAINLINE_OK;
+}
+
+static const char schema[] = "{\"type\": \"object\", \"additionalProperties\": false, \"properties\": {"
+                             "\"min_len\": {\"type\": \"integer\", \"minimum\": 1, \"maximum\": 100},"
+                             "\"word\": {\"type\": \"string\"}}}";
+static const struct chainline_nf nf = {CHAINLINE_NF_HEAD, "good", "uses everything", schema, create, process, tick, report, NULL};
+CHAINLINE_EXPORT_NF(nf)
