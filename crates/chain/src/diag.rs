@@ -61,7 +61,16 @@ pub struct Diagnostic {
     pub help: Option<String>,
     /// Another place that matters, and why.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub related: Option<(Span, String)>,
+    pub related: Option<Box<Related>>,
+}
+
+/// Another place that matters.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Related {
+    /// Where.
+    pub span: Span,
+    /// Why; a sentence that "at line 3" ends.
+    pub why: String,
 }
 
 impl Diagnostic {
@@ -84,7 +93,7 @@ impl Diagnostic {
     }
 
     pub(crate) fn related(mut self, span: Span, why: impl Into<String>) -> Self {
-        self.related = Some((span, why.into()));
+        self.related = Some(Box::new(Related { span, why: why.into() }));
         self
     }
 }
@@ -209,7 +218,7 @@ impl fmt::Display for Diagnostics {
             if let Some(help) = &d.help {
                 write!(f, "; {help}")?;
             }
-            if let Some((span, why)) = &d.related {
+            if let Some(Related { span, why }) = d.related.as_deref() {
                 write!(f, " ({why} at {}:{})", span.line, span.column)?;
             }
         }

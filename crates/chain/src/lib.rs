@@ -10,11 +10,17 @@ mod check;
 mod decode;
 mod diag;
 mod fuse;
+mod graph;
 mod load;
 pub mod model;
 pub mod plan;
+mod schema;
 mod suggest;
+mod table;
 mod tree;
 
-pub use diag::{Diagnostic, Diagnostics, Severity, Source, Span};
+pub use diag::{Diagnostic, Diagnostics, Related, Severity, Source, Span};
+pub use graph::{dot, mermaid};
 pub use load::{Host, load, load_bytes, load_for};
+pub use schema::schema;
+pub use table::table;

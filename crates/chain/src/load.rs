@@ -41,12 +41,13 @@ pub fn load_for(text: &str, name: &Path, host: &Host<'_>) -> Result<File, Diagno
     let (spans, keys) = tree::places(&root);
     file.source = Source { name: name.to_owned(), text: shared.clone(), spans, keys };
     found.extend(check::check(&file, &broken, host));
-    found.truncate(decode::MAX_DIAGNOSTICS);
-    let all = Diagnostics::new(name, &shared, found);
-    if all.errors() > 0 {
-        return Err(all);
+    if found.iter().any(|d| d.severity == Severity::Error) {
+        // A warning may be no more than the consequence of an error.
+        found.retain(|d| d.severity == Severity::Error);
+        found.truncate(decode::MAX_DIAGNOSTICS);
+        return Err(Diagnostics::new(name, &shared, found));
     }
-    file.warnings = all.items;
+    file.warnings = Diagnostics::new(name, &shared, found).items;
     Ok(file)
 }
 

@@ -52,7 +52,9 @@ impl Node {
             Value::Int(i) => format!("the number {i}"),
             Value::Float(x) => format!("the number {x}"),
             Value::Text(t) => quote(t),
+            Value::List(items) if items.is_empty() => "an empty list".into(),
             Value::List(_) => "a list".into(),
+            Value::Map(entries) if entries.is_empty() => "an empty map".into(),
             Value::Map(_) => "a map".into(),
         }
     }

@@ -25,7 +25,7 @@ pub(super) fn port(d: &mut Decoder, node: &Node) -> Option<Port> {
     let mut known = own.iter().filter(|e| Port::WORDS.contains(&e.key.as_str()));
     let Some(first) = known.next() else {
         match own.first() {
-            None => d.error(node.span, format_args!("found an empty map, expected {}", what())),
+            None => d.error(node.span, format_args!("found no kind of port, expected {}", what())),
             Some(e) => unknown(d, e),
         }
         return None;
@@ -151,7 +151,7 @@ fn mix(d: &mut Decoder, node: &Node) -> Option<Mix> {
     const PARTS: &str = "a list such as [{frame_bytes: 64, weight: 7}, {frame_bytes: 1518, weight: 1}]";
     match &node.value {
         Value::List(items) if items.is_empty() || items.len() > MAX_PARTS => {
-            d.expected(node, format_args!("1 to {MAX_PARTS} sizes, it has {}", items.len()))
+            d.expected(node, format_args!("1 to {MAX_PARTS} sizes; it has {}", items.len()))
         }
         Value::List(_) => {
             let parts = d.list(node, PARTS, |d, n| {
@@ -169,9 +169,7 @@ fn mix(d: &mut Decoder, node: &Node) -> Option<Mix> {
 }
 
 fn sink(d: &mut Decoder, node: &Node) -> Option<Sink> {
-    if !matches!(node.value, Value::Null) {
-        Fields::of(d, node, "an empty map: `sink: {}`")?.finish(d);
-    }
+    Fields::of(d, node, "an empty map: `sink: {}`")?.finish(d);
     Some(Sink {})
 }
 

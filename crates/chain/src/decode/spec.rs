@@ -232,9 +232,6 @@ fn matches(d: &mut Decoder, node: &Node, index: usize) -> Option<Match> {
     const PORT: &str = "a port, a range such as 80-443, or a list of them";
     const VLAN: &str = "a VLAN identifier from 0 to 4094, a range such as 100-199, or a list of them";
     const PREFIX: &str = "a prefix such as 10.0.0.0/8 or 2001:db8::/32, an address, or a list of them";
-    if matches!(node.value, Value::Null) {
-        return Some(Match::default());
-    }
     let mut f = Fields::of(d, node, "a map such as {proto: tcp, dst_port: 443}")?;
     let prefixes = |d: &mut Decoder, f: &mut Fields<'_>, name| {
         f.optional(d, name, |d, n| d.one_or_more(n, PREFIX, |d, n| prefix(d, n, PREFIX))).unwrap_or_default()

@@ -1,0 +1,44 @@
+//! The JSON Schema of the chain file, from the model's types.
+
+use schemars::Schema;
+use schemars::generate::SchemaSettings;
+use schemars::transform::{Transform, transform_subschemas};
+use serde_json::{Value, json};
+
+/// The JSON Schema (draft 2020-12) of the chain file. Editors use it through a first line such as
+/// `# yaml-language-server: $schema=chain-file.schema.json`.
+#[must_use]
+pub fn schema() -> Value {
+    let mut schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<crate::model::File>();
+    Extensions.transform(&mut schema);
+    // Names of ports and NFs, which schemars sees as any text.
+    let names = json!({"pattern": crate::model::NAME_PATTERN});
+    for map in ["ports", "nfs"] {
+        if let Some(map) = schema.pointer_mut(&format!("/$defs/Spec/properties/{map}")).and_then(Value::as_object_mut) {
+            map.insert("propertyNames".into(), names.clone());
+        }
+    }
+    schema.to_value()
+}
+
+/// Allows keys that begin with `x-` wherever unknown fields are refused, and no `null` for what may be absent.
+struct Extensions;
+
+impl Transform for Extensions {
+    fn transform(&mut self, schema: &mut Schema) {
+        if schema.get("additionalProperties") == Some(&Value::Bool(false)) {
+            schema.insert("patternProperties".into(), json!({"^x-": true}));
+        }
+        if let Some(Value::Array(types)) = schema.get_mut("type") {
+            types.retain(|t| t != "null");
+            if let [only] = types.as_slice() {
+                let only = only.clone();
+                schema.insert("type".into(), only);
+            }
+        }
+        if let Some(Value::Array(options)) = schema.get_mut("anyOf") {
+            options.retain(|o| *o != json!({"type": "null"}));
+        }
+        transform_subschemas(self, schema);
+    }
+}
