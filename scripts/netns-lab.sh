@@ -8,7 +8,8 @@
 
 lab_client_mac=02:00:00:00:0a:02
 lab_server_mac=02:00:00:00:0b:02
-# What a router between the two has for a MAC address on each side.
+# Where the two send what is for the other. Not the addresses of the veths' host ends, so the host's own stack lets
+# these frames alone; who takes them from those interfaces is the router.
 lab_gate_a_mac=02:00:00:00:0a:01
 lab_gate_b_mac=02:00:00:00:0b:01
 
@@ -32,7 +33,7 @@ lab_up() {
 # lab_end NAMESPACE HOST_IF MAC ADDR4 ADDR6 GATE4 GATE6 GATE_MAC: a namespace whose eth0 is a veth to HOST_IF.
 lab_end() {
     local ns=$1 host_if=$2 mac=$3 addr4=$4 addr6=$5 gate4=$6 gate6=$7 gate_mac=$8
-    ip link add "$host_if" address "$gate_mac" type veth peer name eth0 netns "$ns" address "$mac"
+    ip link add "$host_if" type veth peer name eth0 netns "$ns" address "$mac"
     # The host only passes frames on: no addresses of its own, no router solicitations.
     echo 1 >"/proc/sys/net/ipv6/conf/$host_if/disable_ipv6"
     ip link set "$host_if" up

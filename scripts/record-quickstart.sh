@@ -23,8 +23,10 @@ trap 'ip netns del "$gate" 2>/dev/null || true; lab_down' EXIT
 ip link set "$lab_if_a" netns "$gate"
 ip link set "$lab_if_b" netns "$gate"
 ip netns exec "$gate" sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
-for side in "$lab_if_a 10.10.0.1/24 2001:db8:a::1/64" "$lab_if_b 10.20.0.1/24 2001:db8:b::1/64"; do
-    read -r dev addr4 addr6 <<<"$side"
+for side in "$lab_if_a $lab_gate_a_mac 10.10.0.1/24 2001:db8:a::1/64" \
+    "$lab_if_b $lab_gate_b_mac 10.20.0.1/24 2001:db8:b::1/64"; do
+    read -r dev mac addr4 addr6 <<<"$side"
+    ip -n "$gate" link set "$dev" address "$mac"
     ip netns exec "$gate" sysctl -qw "net.ipv6.conf.$dev.accept_dad=0" "net.ipv6.conf.$dev.disable_ipv6=0"
     ip -n "$gate" link set "$dev" up
     ip -n "$gate" addr add "$addr4" dev "$dev"

@@ -64,7 +64,7 @@ else
 fi
 
 if command -v cargo-deny >/dev/null; then
-    step "cargo deny: licences, bans, sources" cargo deny --locked --offline check licenses bans sources
+    step "cargo deny: licences, bans, sources" cargo deny --locked check licenses bans sources
     # The database is a git repository on GitHub; where that cannot be had, the check says so.
     if cargo deny --locked fetch db >"$logs/advisory-db.log" 2>&1; then
         step "cargo deny: advisories" cargo deny --locked check --disable-fetch advisories
