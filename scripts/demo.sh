@@ -40,7 +40,7 @@ if [[ $(id -u) -eq 0 ]]; then
     say "Real programs in two network namespaces, a chain of NF processes between them"
     lab_up "$$"
     lab_services
-    cp examples/two-namespaces.* "$lab_dir"
+    cp examples/two-namespaces.yaml examples/quickstart.rules examples/quickstart.routes "$lab_dir"
     sed -i "s/cl-client0/$lab_if_a/; s/cl-server0/$lab_if_b/" "$lab_dir/two-namespaces.yaml"
     set +e
     (set -e; clients) >"$lab_dir/clients.log" 2>&1 &
