@@ -1,1 +1,124 @@
-//! manager
+//! The manager: opens ports, launches instances, moves packets between ports and chains, keeps the ledger, and
+//! brings back what dies.
+//!
+//! Two threads: [`dataplane`] polls on the manager's core and owns buffers, ports and accounts; `supervisor` sleeps
+//! and is woken by instances' sockets. NFs never run in either.
+
+#![forbid(unsafe_code)]
+
+mod buffers;
+mod classifier;
+mod dataplane;
+mod environment;
+mod fabric;
+mod ports;
+pub mod report;
+mod supervisor;
+
+pub use ports::PortError;
+pub use report::{Happening, Interval, Report};
+pub use supervisor::RunError;
+
+use buffers::Buffers;
+use chainline_chain::model::Port as PortSpec;
+use chainline_chain::plan::Plan;
+use chainline_runtime::Builder;
+use fabric::Fabric;
+use ports::{Capture, CaptureReader, Generator, Port, Sink};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How to run a plan.
+#[derive(Clone)]
+pub struct Options {
+    /// The chain file's directory: relative paths start there.
+    pub dir: PathBuf,
+    /// The program to start as an NF's process (with `nf-host NAME`, the socket as standard input).
+    pub program: PathBuf,
+    /// Builds NFs for instances that are threads.
+    pub builder: Arc<Builder>,
+    /// Ends after this; none: when all sources are exhausted.
+    pub duration: Option<Duration>,
+    /// Time between two [`Observer::interval`]s.
+    pub interval: Duration,
+    /// Time for chains to run empty at the end.
+    pub drain: Duration,
+    /// How many times the operator asked to stop: at 1 the run drains, at 2 it ends at once.
+    pub stop: fn() -> usize,
+}
+
+/// Is told how a run goes on, in the supervisor's thread.
+pub trait Observer {
+    /// Every instance runs; packets flow from now on.
+    fn running(&mut self, _plan: &Plan) {}
+    /// The numbers of an interval.
+    fn interval(&mut self, _interval: &Interval) {}
+    /// Something happened to an instance.
+    fn happened(&mut self, _happening: &Happening) {}
+    /// No more packets are received; those inside are on their way out.
+    fn draining(&mut self) {}
+}
+
+/// Runs a plan to its end.
+///
+/// # Errors
+/// When it cannot begin: a port that cannot be opened, an NF that cannot be built, no memory. What happens to NFs
+/// later is in the report.
+pub fn run(plan: Plan, options: &Options, observer: &mut dyn Observer) -> Result<Report, RunError> {
+    supervisor::Supervisor::new(plan, options)?.run(observer)
+}
+
+/// JSON Schema of [`Report`].
+#[must_use]
+pub fn report_schema() -> serde_json::Value {
+    schemars::schema_for!(Report).to_value()
+}
+
+/// The largest frame of all ports, in bytes without FCS.
+fn max_frame(plan: &Plan, options: &Options) -> Result<u16, RunError> {
+    if plan.max_frame_bytes > 0 {
+        return Ok(u16::try_from(plan.max_frame_bytes).unwrap_or(u16::MAX));
+    }
+    let mut largest = 1514;
+    for p in &plan.ports {
+        let frame = match &p.spec {
+            PortSpec::Generator(g) => g.sizes().iter().map(|s| s.frame_bytes).max().unwrap_or(64),
+            PortSpec::Pcap(c) => match &c.read {
+                Some(path) => CaptureReader::open(&options.dir.join(path), c, &chainline_shm::Clock::measure(Duration::ZERO))
+                    .map_err(|error| RunError::Port { name: p.name.clone(), error })?
+                    .longest(),
+                None => 0,
+            },
+            _ => 0,
+        };
+        largest = largest.max(frame);
+    }
+    Ok(largest)
+}
+
+/// Opens every port, in the thread that will poll it.
+fn open_ports(
+    plan: &Plan,
+    fabric: &Fabric,
+    tenants: &[Buffers],
+    options: &Options,
+    max_frame: u16,
+) -> Result<Vec<Box<dyn Port>>, RunError> {
+    let clock = &fabric.clock;
+    let _ = (tenants, max_frame);
+    plan.ports
+        .iter()
+        .map(|p| {
+            let opened: Result<Box<dyn Port>, PortError> = (|| {
+                Ok(match &p.spec {
+                    PortSpec::Generator(g) => Box::new(Generator::open(g, clock)?) as Box<dyn Port>,
+                    PortSpec::Sink(_) => Box::new(Sink),
+                    PortSpec::Pcap(c) => Box::new(Capture::open(&options.dir, c, clock)?),
+                    other => return Err(PortError::Device(format!("{other:?} cannot be opened yet"))),
+                })
+            })();
+            opened.map_err(|error| RunError::Port { name: p.name.clone(), error })
+        })
+        .collect()
+}

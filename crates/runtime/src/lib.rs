@@ -17,5 +17,5 @@ mod serve;
 pub mod setup;
 pub mod wire;
 
-pub use sched::{Sched, SchedError};
+pub use sched::{Policy, Sched, SchedError};
 pub use serve::{Builder, ServeError, serve};

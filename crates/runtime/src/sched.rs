@@ -33,6 +33,16 @@ pub enum Policy {
     Rr,
 }
 
+impl Policy {
+    /// The policy that a chain file calls by this word; none for one that instances cannot take yet.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        [("other", Self::Other), ("batch", Self::Batch), ("idle", Self::Idle), ("fifo", Self::Fifo), ("rr", Self::Rr)]
+            .into_iter()
+            .find_map(|(w, p)| (w == word).then_some(p))
+    }
+}
+
 /// The kernel refused.
 #[derive(Debug, thiserror::Error)]
 #[error("{step}: {reason}")]

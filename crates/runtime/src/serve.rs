@@ -69,7 +69,7 @@ pub fn serve(socket: OwnedFd, builder: &Builder) -> Result<(), ServeError> {
 }
 
 fn run(socket: impl AsFd, mut host: Host) -> Result<(), ServeError> {
-    wire::send(&socket, &FromInstance::Running, &[])?;
+    wire::send(&socket, &FromInstance::Running { tid: rustix::thread::gettid().as_raw_nonzero().get() }, &[])?;
     // A panicking NF ends its instance and nothing else; what it had in hand the manager finds by its audit.
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         host.run();

@@ -156,8 +156,11 @@ pub enum Last {
 pub enum FromInstance {
     /// Answer to [`Setup`].
     Built(Built),
-    /// It runs.
-    Running,
+    /// It runs, as this thread of the kernel's.
+    Running {
+        /// Thread id.
+        tid: i32,
+    },
     /// It ends.
     Last(Last),
 }

@@ -74,6 +74,18 @@ pub fn send<T: Serialize>(socket: impl AsFd, message: &T, fds: &[BorrowedFd<'_>]
 /// # Errors
 /// When the other side is gone or does not keep to the protocol.
 pub fn recv<T: DeserializeOwned>(socket: impl AsFd) -> Result<(T, Vec<OwnedFd>), WireError> {
+    recv_at_most(socket, MAX_FDS)
+}
+
+/// As [`recv`], but refuses a message with more than `most` descriptors besides its body. With 0 the message is one
+/// datagram, and a peer that stops in the middle of one cannot hold the caller up.
+///
+/// # Errors
+/// As [`recv`].
+pub fn recv_at_most<T: DeserializeOwned>(
+    socket: impl AsFd,
+    most: usize,
+) -> Result<(T, Vec<OwnedFd>), WireError> {
     let mut fds = Vec::new();
     loop {
         let mut total = [0u8; 4];
@@ -89,7 +101,7 @@ pub fn recv<T: DeserializeOwned>(socket: impl AsFd) -> Result<(T, Vec<OwnedFd>),
             }
         }
         let total = u32::from_le_bytes(total) as usize;
-        if got.bytes != 4 || total == 0 || total > MAX_FDS || fds.is_empty() || fds.len() > total {
+        if got.bytes != 4 || total == 0 || total > most + 1 || fds.is_empty() || fds.len() > total {
             return Err(WireError::Malformed(format!("{} of {total} descriptors", fds.len())));
         }
         if fds.len() == total {
@@ -97,6 +109,9 @@ pub fn recv<T: DeserializeOwned>(socket: impl AsFd) -> Result<(T, Vec<OwnedFd>),
         }
     }
     let mut body = std::fs::File::from(fds.remove(0));
+    if !body.metadata()?.is_file() {
+        return Err(WireError::Malformed("the body is no memory".into())); // reading a pipe could take for ever
+    }
     body.rewind()?;
     let mut text = Vec::new();
     body.take(MAX_BODY).read_to_end(&mut text)?;

@@ -102,6 +102,12 @@ impl Ring {
         h.producer.tail.load(Ordering::Acquire).wrapping_sub(h.consumer.head.load(Ordering::Acquire)).min(self.capacity)
     }
 
+    /// Packets ever put in, modulo 2^32: tells whether anything was put in between two looks.
+    #[must_use]
+    pub fn pushed(&self) -> u32 {
+        self.header().producer.tail.load(Ordering::Acquire)
+    }
+
     /// Whether nothing is inside.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -1,0 +1,125 @@
+//! Packets out: from the last queue of a chain to its port; and packets that NFs dropped, back.
+
+use super::{Dataplane, Event};
+use crate::ports::{Frame, PORT_BURST};
+use arrayvec::ArrayVec;
+use chainline_shm::{Bell, Consumer, clock::ticks};
+
+/// The last queue of a chain, or a queue of diverted packets.
+pub(crate) struct Egress {
+    pub port: usize,
+    pub consumer: Consumer,
+    /// The instance that fills it; none for a chain without NFs.
+    producer: Option<(usize, Bell)>,
+    pub tenant: usize,
+    /// Frames that the port did not take yet, each with its chain.
+    pub pending: ArrayVec<(Frame, u16), PORT_BURST>,
+}
+
+impl Egress {
+    pub fn new(port: usize, consumer: Consumer, producer: Option<(usize, Bell)>, tenant: usize) -> Self {
+        Self { port, consumer, producer, tenant, pending: ArrayVec::new() }
+    }
+}
+
+/// Wakes a producer that waits for room, once half of the queue is free.
+fn offer_room(consumer: &Consumer, bell: &Bell) {
+    let ring = consumer.ring();
+    if consumer.producer_wants_room() && ring.len() <= ring.capacity() / 2 {
+        bell.ring();
+    }
+}
+
+impl Dataplane {
+    /// Sends a burst. Returns how many packets moved.
+    #[inline]
+    pub(super) fn transmit(&mut self, e: usize) -> usize {
+        let Self { egress, ports, tenants, ledger, entries, clock, events, .. } = self;
+        let egress = &mut egress[e];
+        let buffers = &mut tenants[egress.tenant];
+        let mut moved = 0;
+        if egress.pending.is_empty() {
+            let n = egress.consumer.available(PORT_BURST as u32).min(PORT_BURST as u32);
+            if n == 0 {
+                return 0;
+            }
+            let now = ticks();
+            let mut refused = None;
+            // Packets of a burst were received together: one entry in the histogram for a run of equal times.
+            let (mut run_chain, mut run_at, mut run) = (0, 0, 0);
+            for i in 0..n {
+                let desc = egress.consumer.peek(i);
+                match buffers.claim(desc) {
+                    Ok((chain, at)) => {
+                        if (chain, at) != (run_chain, run_at) {
+                            ledger.latency(run_chain, clock.ns(now.saturating_sub(run_at)), run);
+                            (run_chain, run_at, run) = (chain, at, 0);
+                        }
+                        run += 1;
+                        entries[usize::from(chain)].inside -= 1;
+                        let frame = Frame { index: desc.buf.index(), off: desc.off, len: desc.len, hash: Some(desc.hash), at };
+                        egress.pending.push((frame, chain));
+                    }
+                    Err(why) => refused = Some(why),
+                }
+            }
+            ledger.latency(run_chain, clock.ns(now.saturating_sub(run_at)), run);
+            egress.consumer.release(n);
+            moved = n as usize;
+            if let Some((instance, bell)) = &egress.producer {
+                offer_room(&egress.consumer, bell);
+                if let Some(why) = refused {
+                    ledger.refused += 1;
+                    let found = format!("a descriptor on its way to port {}: {why:?}", self.plan.ports[egress.port].name);
+                    let _ = events.send(Event::Lied { instance: *instance, found });
+                }
+            }
+        }
+        if egress.pending.is_empty() {
+            return moved;
+        }
+        let frames: ArrayVec<Frame, PORT_BURST> = egress.pending.iter().map(|p| p.0).collect();
+        let sent = ports[egress.port].send(&frames, buffers);
+        for (f, chain) in &egress.pending[..sent] {
+            let count = &mut ledger.chains[usize::from(*chain)];
+            count.transmitted += 1;
+            count.transmitted_bytes += u64::from(f.len);
+        }
+        egress.pending.drain(..sent);
+        moved.max(sent)
+    }
+
+    /// Takes back packets that an instance dropped. Returns how many.
+    #[inline]
+    pub(super) fn take_back(&mut self, i: usize) -> usize {
+        let n = self.returns[i].available(PORT_BURST as u32).min(PORT_BURST as u32);
+        if n == 0 {
+            return 0;
+        }
+        let chain = self.plan.instances[i].queues.first().map_or(0, |q| q.chain);
+        let buffers = &mut self.tenants[self.entries[chain].tenant];
+        let mut freed: ArrayVec<u32, PORT_BURST> = ArrayVec::new();
+        let mut refused = None;
+        for k in 0..n {
+            let desc = self.returns[i].peek(k);
+            match buffers.claim(desc) {
+                Ok((chain, _)) => {
+                    freed.push(desc.buf.index());
+                    self.entries[usize::from(chain)].inside -= 1;
+                    self.ledger.dropped(&self.plan, i, chain, desc);
+                }
+                Err(why) => refused = Some(why),
+            }
+        }
+        self.returns[i].release(n);
+        buffers.release(&freed);
+        let bell = &self.instances[i].bell;
+        offer_room(&self.returns[i], bell);
+        if let Some(why) = refused {
+            self.ledger.refused += 1;
+            let found = format!("a descriptor of a dropped packet: {why:?}");
+            let _ = self.events.send(Event::Lied { instance: i, found });
+        }
+        n as usize
+    }
+}

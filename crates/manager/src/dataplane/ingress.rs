@@ -1,0 +1,215 @@
+//! Packets in: from a port, past the classifier, into a chain or shed.
+
+use super::Dataplane;
+use crate::buffers::Buffers;
+use crate::classifier::Classifier;
+use crate::ports::{Frame, PORT_BURST};
+use arrayvec::ArrayVec;
+use chainline_packet::{Layers, flow_hash, parse};
+use chainline_shm::{BufId, Desc, HEADROOM, Bell, Producer};
+
+/// A port that chains begin at.
+pub(crate) struct Ingress {
+    pub port: usize,
+    pub chains: Vec<usize>,
+    classifier: Classifier,
+    /// The tenant in whose buffers the port puts packets; others' are copied on.
+    home: usize,
+    frames: ArrayVec<Frame, PORT_BURST>,
+    parsed: ArrayVec<(Layers, u32), PORT_BURST>,
+    unused: ArrayVec<u32, PORT_BURST>,
+}
+
+impl Ingress {
+    pub fn new(port: usize, chains: Vec<usize>, classifier: Classifier, home: usize) -> Self {
+        let (frames, parsed, unused) = (ArrayVec::new(), ArrayVec::new(), ArrayVec::new());
+        Self { port, chains, classifier, home, frames, parsed, unused }
+    }
+}
+
+/// The entry of a chain.
+pub(crate) struct Entry {
+    pub producer: Producer,
+    /// Of the first instance; none when the chain has no NF.
+    pub bell: Option<Bell>,
+    pub wake_at: u32,
+    pub tenant: usize,
+    /// Most packets inside at once.
+    pub limit: u64,
+    /// Packets inside now.
+    pub inside: u64,
+    /// Nothing is admitted: an audit runs, or an NF of the chain is down.
+    pub paused: bool,
+}
+
+impl Entry {
+    /// Packets that could be admitted now, at most `want`.
+    #[inline]
+    fn room(&mut self, want: u32) -> u32 {
+        if self.paused {
+            return 0;
+        }
+        let limit = u32::try_from(self.limit.saturating_sub(self.inside)).unwrap_or(u32::MAX);
+        self.producer.room(want).min(limit).min(want)
+    }
+
+    /// Shows what was pushed, and wakes the first instance if that is worth it.
+    #[inline]
+    fn publish(&mut self) {
+        if self.producer.publish()
+            && self.producer.len_at_most() >= self.wake_at
+            && let Some(bell) = &self.bell
+        {
+            Bell::publish_fence();
+            if bell.is_asleep() {
+                bell.ring();
+            }
+        }
+    }
+}
+
+impl Dataplane {
+    /// Receives a burst. Returns how many packets came.
+    #[inline]
+    pub(super) fn receive(&mut self, i: usize, now: u64) -> usize {
+        let Self { ingress, ports, entries, tenants, ledger, .. } = self;
+        let ingress = &mut ingress[i];
+        let port = &mut ports[ingress.port];
+        let mut max = PORT_BURST as u32;
+        if port.lossless() {
+            for &c in &ingress.chains {
+                max = max.min(entries[c].room(max));
+            }
+            if max == 0 {
+                return 0;
+            }
+        }
+        let frames = &mut ingress.frames;
+        frames.clear();
+        port.receive(max as usize, now, &mut tenants[ingress.home], &mut |f| {
+            let _ = frames.try_push(f);
+        });
+        if frames.is_empty() {
+            return 0;
+        }
+        let n = frames.len();
+        ingress.unused.clear();
+        if let Some(c) = ingress.classifier.only() {
+            if frames[0].hash.is_none() {
+                Self::parse_all(ingress, &mut tenants[ingress.home]);
+            }
+            let c = usize::from(c);
+            // The usual case: one chain, and its buffers are the port's.
+            if entries[c].tenant == ingress.home {
+                let (entry, count) = (&mut entries[c], &mut ledger.chains[c]);
+                let room = entry.room(n as u32) as usize;
+                for f in &ingress.frames[..room] {
+                    let buf = tenants[ingress.home].admit(f.index, c as u16, f.at);
+                    count.received_bytes += u64::from(f.len);
+                    let hash = f.hash.unwrap_or(0);
+                    entry.producer.push(Desc { buf, off: f.off, len: f.len, chain: c as u16, hop: 0, tag: 0, hash });
+                }
+                entry.inside += room as u64;
+                for f in &ingress.frames[room..] {
+                    count.received_bytes += u64::from(f.len);
+                    ingress.unused.push(f.index);
+                }
+                count.received += n as u64;
+                count.shed += (n - room) as u64;
+                entry.publish();
+            } else {
+                (0..n).for_each(|k| Self::admit(ingress, entries, tenants, ledger, k, Some(c)));
+                entries[c].publish();
+            }
+        } else {
+            Self::parse_all(ingress, &mut tenants[ingress.home]);
+            let mut chains = [None; PORT_BURST];
+            ingress.classifier.classify(&ingress.parsed, &mut chains[..n]);
+            for (k, chain) in chains[..n].iter().enumerate() {
+                Self::admit(ingress, entries, tenants, ledger, k, chain.map(usize::from));
+            }
+            ingress.chains.iter().for_each(|&c| entries[c].publish());
+        }
+        if !ingress.unused.is_empty() {
+            tenants[ingress.home].release(&ingress.unused);
+        }
+        n
+    }
+
+    /// Parses the frames and fills in the flow hashes that the port did not know.
+    fn parse_all(ingress: &mut Ingress, buffers: &mut Buffers) {
+        ingress.parsed.clear();
+        let mut loan = buffers.open();
+        for f in &mut ingress.frames {
+            let desc = Desc { buf: BufId::new(f.index, 0), off: f.off, len: f.len, ..Desc::default() };
+            let data = loan.take(desc).and_then(|b| b.get(usize::from(f.off)..usize::from(f.off) + usize::from(f.len)));
+            let layers = parse(data.unwrap_or_default());
+            let hash = *f.hash.get_or_insert_with(|| flow_hash(&layers.tuple));
+            ingress.parsed.push((layers, hash));
+        }
+    }
+
+    /// Admits frame `k` to `chain`, or counts why not.
+    fn admit(
+        ingress: &mut Ingress,
+        entries: &mut [Entry],
+        tenants: &mut [Buffers],
+        ledger: &mut super::Ledger,
+        k: usize,
+        chain: Option<usize>,
+    ) {
+        let f = ingress.frames[k];
+        let Some(c) = chain else {
+            ledger.ports[ingress.port].no_match += 1;
+            ingress.unused.push(f.index);
+            return;
+        };
+        let (entry, count) = (&mut entries[c], &mut ledger.chains[c]);
+        count.received += 1;
+        count.received_bytes += u64::from(f.len);
+        if entry.room(1) == 0 {
+            count.shed += 1;
+            ingress.unused.push(f.index);
+            return;
+        }
+        let (mut index, mut off) = (f.index, f.off);
+        if entry.tenant != ingress.home {
+            ingress.unused.push(f.index);
+            match copy_to(tenants, ingress.home, entry.tenant, &f) {
+                Some(i) => (index, off) = (i, HEADROOM),
+                None => {
+                    count.no_buffer += 1;
+                    return;
+                }
+            }
+        }
+        let buf = tenants[entry.tenant].admit(index, c as u16, f.at);
+        let hash = f.hash.unwrap_or(0);
+        entry.producer.push(Desc { buf, off, len: f.len, chain: c as u16, hop: 0, tag: 0, hash });
+        entry.inside += 1;
+    }
+}
+
+/// Copies a frame to another tenant's region: its NFs do not see the region of the port.
+pub(super) fn copy_to(tenants: &mut [Buffers], from: usize, to: usize, f: &Frame) -> Option<u32> {
+    let [from, to] = tenants.get_disjoint_mut([from, to]).ok()?;
+    let mut index = [0];
+    if !to.alloc(&mut index) {
+        return None;
+    }
+    let desc = Desc { buf: BufId::new(f.index, 0), off: f.off, len: f.len, ..Desc::default() };
+    let target = Desc { buf: BufId::new(index[0], 0), off: HEADROOM, ..desc };
+    let (mut a, mut b) = (from.open(), to.open());
+    match (a.take(desc), b.take(target)) {
+        (Some(a), Some(b)) => {
+            let len = usize::from(f.len);
+            b[usize::from(HEADROOM)..][..len].copy_from_slice(&a[usize::from(f.off)..][..len]);
+            Some(index[0])
+        }
+        _ => {
+            drop((a, b));
+            to.release(&index);
+            None
+        }
+    }
+}

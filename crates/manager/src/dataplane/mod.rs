@@ -1,0 +1,222 @@
+//! The manager's poll loop: packets in from ports, packets out to ports, dropped packets back, and every 50 µs a
+//! sweep over everything that need not be done for each packet.
+//!
+//! One thread, on the manager's core. It alone touches buffers, ports and the ledger; others talk to it over a
+//! channel ([`Command`]). It never waits for an NF.
+
+mod audit;
+mod egress;
+mod idle;
+mod ingress;
+mod ledger;
+mod sweep;
+
+pub use ledger::{ChainLedger, Ledger, Snapshot};
+
+use crate::buffers::Buffers;
+use crate::classifier::Classifier;
+use crate::fabric::Fabric;
+use crate::ports::{Port, PortError};
+use audit::Audit;
+use chainline_chain::plan::{End, Plan};
+use chainline_shm::{Bell, Clock, Consumer, Page, Producer, clock::ticks};
+use egress::Egress;
+use ingress::{Entry, Ingress};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+
+/// Time between two sweeps.
+const SWEEP_NS: u64 = 50_000;
+
+/// What others ask of the loop.
+pub enum Command {
+    /// Begin to receive.
+    Run,
+    /// An instance runs; its page.
+    Up(usize, Arc<Page>),
+    /// An instance is dead: its process is gone for certain.
+    Down(usize),
+    /// An instance is about to be started again: let go of its queues, then answer.
+    Reviving(usize, Sender<()>),
+    /// The numbers now.
+    Snapshot(Sender<Box<Snapshot>>),
+    /// Receive no more.
+    StopReceiving,
+    /// All instances have ended: settle the accounts, close the ports, answer, and end.
+    Finish(Sender<Box<Snapshot>>),
+}
+
+/// What the loop has to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// All sources are exhausted and nothing is inside any more.
+    Done,
+    /// An instance sent descriptors that cannot be.
+    Lied {
+        /// The instance.
+        instance: usize,
+        /// What was found.
+        found: String,
+    },
+    /// An audit brought packets back.
+    Reclaimed {
+        /// How many.
+        packets: u64,
+    },
+}
+
+/// An instance as the loop sees it.
+pub(crate) struct InstanceView {
+    pub bell: Bell,
+    pub page: Option<Arc<Page>>,
+    /// When it died, while it is dead: ticks.
+    pub down: Option<u64>,
+    /// Input edges.
+    pub inputs: Vec<usize>,
+    /// Output edges, the return queue not included.
+    pub outputs: Vec<usize>,
+    /// Refused descriptors in its page when last looked at.
+    pub bad_seen: u64,
+    /// Asleep with packets waiting at the last sweep.
+    pub due: bool,
+}
+
+/// The loop and all it owns.
+pub struct Dataplane {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) fabric: Arc<Fabric>,
+    pub(crate) clock: Clock,
+    pub(crate) tenants: Vec<Buffers>,
+    pub(crate) ports: Vec<Box<dyn Port>>,
+    pub(crate) ingress: Vec<Ingress>,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) egress: Vec<Egress>,
+    pub(crate) returns: Vec<Consumer>,
+    pub(crate) instances: Vec<InstanceView>,
+    /// Queues of dead instances that are being emptied, by edge.
+    pub(crate) drains: Vec<Option<Consumer>>,
+    pub(crate) audit: Option<Audit>,
+    pub(crate) ledger: Ledger,
+    pub(crate) commands: Receiver<Command>,
+    pub(crate) events: Sender<Event>,
+    pub(crate) receiving: bool,
+    pub(crate) done_said: bool,
+    pub(crate) last_work: u64,
+    pub(crate) sweep_at: u64,
+    pub(crate) close_errors: Vec<PortError>,
+}
+
+impl Dataplane {
+    /// Puts it together; nothing moves yet.
+    ///
+    /// # Errors
+    /// When a classifier cannot be built.
+    pub fn new(
+        plan: Arc<Plan>,
+        fabric: Arc<Fabric>,
+        tenants: Vec<Buffers>,
+        ports: Vec<Box<dyn Port>>,
+        commands: Receiver<Command>,
+        events: Sender<Event>,
+    ) -> Result<Self, PortError> {
+        let mut ingress = Vec::new();
+        for port in 0..plan.ports.len() {
+            let chains: Vec<usize> = (0..plan.chains.len()).filter(|&c| plan.chains[c].ingress == port).collect();
+            if chains.is_empty() {
+                continue;
+            }
+            let matches: Vec<_> = chains.iter().map(|&c| (c as u16, &plan.chains[c].matches)).collect();
+            let classifier = Classifier::new(&matches).map_err(|e| PortError::Device(format!("classifier: {e}")))?;
+            let home = fabric.tenant_of(&plan, chains[0]);
+            ingress.push(Ingress::new(port, chains, classifier, home));
+        }
+        let entries = plan.chains.iter().enumerate().map(|(id, c)| {
+            let edge = &plan.edges[c.entry];
+            let bell = match edge.to {
+                End::Instance(i) => Some(fabric.bells[i].clone()),
+                End::Port(_) => None,
+            };
+            Entry {
+                producer: Producer::attach(fabric.rings[c.entry].clone()),
+                bell,
+                wake_at: 32.min(edge.capacity / 2),
+                tenant: fabric.tenant_of(&plan, id),
+                limit: if c.max_in_flight == 0 { u64::MAX } else { c.max_in_flight.into() },
+                inside: 0,
+                paused: false,
+            }
+        });
+        let egress = plan.edges.iter().enumerate().filter_map(|(id, e)| match e.to {
+            End::Port(port) => {
+                let producer = match e.from {
+                    End::Instance(i) => Some((i, fabric.bells[i].clone())),
+                    End::Port(_) => None,
+                };
+                let consumer = Consumer::attach(fabric.rings[id].clone());
+                Some(Egress::new(port, consumer, producer, fabric.tenant_of(&plan, e.chain)))
+            }
+            End::Instance(_) => None,
+        });
+        let instances = plan.instances.iter().enumerate().map(|(i, p)| InstanceView {
+            bell: fabric.bells[i].clone(),
+            page: None,
+            down: None,
+            inputs: p.queues.iter().map(|q| q.edge).collect(),
+            outputs: (0..plan.edges.len()).filter(|&e| plan.edges[e].from == End::Instance(i)).collect(),
+            bad_seen: 0,
+            due: false,
+        });
+        Ok(Self {
+            clock: fabric.clock,
+            entries: entries.collect(),
+            egress: egress.collect(),
+            returns: fabric.returns.iter().map(|r| Consumer::attach(r.clone())).collect(),
+            instances: instances.collect(),
+            drains: plan.edges.iter().map(|_| None).collect(),
+            audit: None,
+            ledger: Ledger::new(&plan),
+            tenants,
+            ports,
+            ingress,
+            plan,
+            fabric,
+            commands,
+            events,
+            receiving: false,
+            done_said: false,
+            last_work: 0,
+            sweep_at: 0,
+            close_errors: Vec::new(),
+        })
+    }
+
+    /// Polls until [`Command::Finish`], or until nobody can give commands any more.
+    pub fn run(&mut self) {
+        loop {
+            let now = ticks();
+            let mut work = 0;
+            if self.receiving {
+                for i in 0..self.ingress.len() {
+                    work += self.receive(i, now);
+                }
+            }
+            for e in 0..self.egress.len() {
+                work += self.transmit(e);
+            }
+            for i in 0..self.returns.len() {
+                work += self.take_back(i);
+            }
+            if now >= self.sweep_at {
+                self.sweep_at = now + self.clock.ticks_in(SWEEP_NS);
+                if !self.sweep(now) {
+                    return;
+                }
+            }
+            if work > 0 {
+                self.last_work = now;
+            } else {
+                self.idle(now);
+            }
+        }
+    }
+}

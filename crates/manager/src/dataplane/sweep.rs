@@ -1,0 +1,182 @@
+//! Everything that need not be done for each packet, every 50 µs: commands, forgotten sleepers, liars, the dead.
+
+use super::{Command, Dataplane, Event};
+use chainline_shm::Consumer;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::TryRecvError;
+
+/// Packets wait this long in the queues of a dead instance; then they are dropped, and its chains shed until it
+/// is back. A restart takes a few ten milliseconds.
+const DOWN_PATIENCE_NS: u64 = 1_000_000_000;
+
+impl Dataplane {
+    /// One sweep. Returns whether the loop goes on.
+    pub(super) fn sweep(&mut self, now: u64) -> bool {
+        loop {
+            match self.commands.try_recv() {
+                Ok(Command::Finish(answer)) => {
+                    self.finish();
+                    let _ = answer.send(self.snapshot(true));
+                    return false;
+                }
+                Ok(command) => self.obey(command, now),
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => return false,
+            }
+        }
+        self.wake_the_forgotten();
+        self.look_for_liars();
+        self.empty_queues_of_the_dead(now);
+        self.step_audit(now);
+        self.say_done();
+        true
+    }
+
+    fn obey(&mut self, command: Command, now: u64) {
+        match command {
+            Command::Run => self.receiving = true,
+            Command::StopReceiving => self.receiving = false,
+            Command::Snapshot(answer) => {
+                let _ = answer.send(self.snapshot(false));
+            }
+            Command::Up(i, page) => {
+                let view = &mut self.instances[i];
+                view.bad_seen = 0;
+                view.page = Some(page);
+                if view.down.take().is_some() {
+                    self.begin_audit(i, now);
+                }
+                self.unpause();
+            }
+            Command::Down(i) => {
+                let view = &mut self.instances[i];
+                view.page = None;
+                view.down = Some(now);
+            }
+            Command::Reviving(i, answer) => {
+                for &e in &self.instances[i].inputs {
+                    self.drains[e] = None;
+                }
+                let _ = answer.send(());
+            }
+            Command::Finish(_) => {}
+        }
+    }
+
+    /// A sleeper with packets in a queue, seen twice: its producers found it not worth waking it, and nothing more
+    /// came. This bounds the age of a packet in a queue to two sweeps; it also heals a bell that somebody scribbled
+    /// on. Sleepers that wait for room have a full queue behind them and are woken by its consumer.
+    fn wake_the_forgotten(&mut self) {
+        if self.entries.iter().all(|e| e.inside == 0) {
+            return;
+        }
+        for view in self.instances.iter_mut().filter(|v| v.down.is_none()) {
+            let rings = &self.fabric.rings;
+            let due = view.bell.is_asleep()
+                && view.inputs.iter().any(|&e| !rings[e].is_empty())
+                && !view.outputs.iter().any(|&e| rings[e].len() > rings[e].capacity() / 2);
+            if due && view.due {
+                view.bell.wake();
+            }
+            view.due = due;
+        }
+    }
+
+    /// Instances count descriptors that they refused; who sent them lies, and the packets are lost until an audit.
+    fn look_for_liars(&mut self) {
+        for i in 0..self.instances.len() {
+            let Some(page) = &self.instances[i].page else { continue };
+            let bad = page.status().bad_descriptors.load(Relaxed);
+            if bad == self.instances[i].bad_seen {
+                continue;
+            }
+            let queues = &self.plan.instances[i].queues;
+            let from = (0..queues.len()).find(|&q| page.queue(q).bad.load(Relaxed) > 0);
+            let edge = from.map(|q| &self.plan.edges[queues[q].edge]);
+            let count = bad.wrapping_sub(self.instances[i].bad_seen);
+            self.instances[i].bad_seen = bad;
+            if let Some(chainline_chain::plan::End::Instance(liar)) = edge.map(|e| e.from) {
+                let name = &self.plan.instances[i].name;
+                let found = format!("{count} descriptors that {name} refused");
+                let _ = self.events.send(Event::Lied { instance: liar, found });
+            }
+        }
+    }
+
+    fn empty_queues_of_the_dead(&mut self, now: u64) {
+        for i in 0..self.instances.len() {
+            let Some(since) = self.instances[i].down else { continue };
+            if self.clock.ns(now - since.min(now)) < DOWN_PATIENCE_NS {
+                continue;
+            }
+            for q in 0..self.plan.instances[i].queues.len() {
+                let queue = &self.plan.instances[i].queues[q];
+                self.entries[queue.chain].paused = true;
+                let ring = &self.fabric.rings[queue.edge];
+                let drain = self.drains[queue.edge].get_or_insert_with(|| Consumer::attach(ring.clone()));
+                let tenant = self.entries[queue.chain].tenant;
+                while drain.available(1) > 0 {
+                    let desc = drain.peek(0);
+                    drain.release(1);
+                    if let Ok((chain, _)) = self.tenants[tenant].claim(desc) {
+                        self.tenants[tenant].release(&[desc.buf.index()]);
+                        self.entries[usize::from(chain)].inside -= 1;
+                        self.ledger.chains[usize::from(chain)].nf_down += 1;
+                    }
+                }
+                // Whoever filled it sleeps for room.
+                if let chainline_chain::plan::End::Instance(p) = self.plan.edges[queue.edge].from {
+                    self.instances[p].bell.ring();
+                }
+            }
+        }
+    }
+
+    /// Chains admit again unless an audit runs or one of their instances is down for long.
+    pub(super) fn unpause(&mut self) {
+        let audited = |c: usize| self.audit.as_ref().is_some_and(|a| a.covers(c));
+        for (c, e) in self.entries.iter_mut().enumerate() {
+            let down = self.plan.instances.iter().zip(&self.instances).any(|(plan, view)| {
+                view.down.is_some() && plan.queues.iter().any(|q| q.chain == c && self.drains[q.edge].is_some())
+            });
+            e.paused = down || audited(c);
+        }
+    }
+
+    /// Says once that all sources are exhausted and everything has come out.
+    fn say_done(&mut self) {
+        let done = self.receiving
+            && self.ingress.iter().all(|i| self.ports[i.port].exhausted())
+            && self.entries.iter().all(|e| e.inside == 0)
+            && self.egress.iter().all(|e| e.pending.is_empty());
+        if done && !self.done_said {
+            self.done_said = true;
+            let _ = self.events.send(Event::Done);
+        }
+    }
+
+    /// The last steps: everything still in a queue is taken out, what instances made away with is found, what a
+    /// port never took is dropped.
+    fn finish(&mut self) {
+        self.receiving = false;
+        loop {
+            let mut moved = 0;
+            for e in 0..self.egress.len() {
+                moved += self.transmit(e);
+            }
+            for i in 0..self.returns.len() {
+                moved += self.take_back(i);
+            }
+            if moved == 0 {
+                break;
+            }
+        }
+        for e in &mut self.egress {
+            for (f, chain) in e.pending.drain(..) {
+                self.tenants[e.tenant].release(&[f.index]);
+                self.ledger.chains[usize::from(chain)].port_full += 1;
+            }
+        }
+        self.close_errors.extend(self.ports.iter_mut().filter_map(|p| p.close().err()));
+    }
+}

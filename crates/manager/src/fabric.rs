@@ -1,0 +1,164 @@
+//! The shared memory of a run: regions, queues and bells, and which instance gets which of them.
+
+use chainline_chain::plan::{End, Plan};
+use chainline_runtime::setup::{
+    NfSetup, OutSetup, QueueSetup, RegionSetup, RingSetup, Setup, StageSetup, VERSION,
+};
+use chainline_runtime::{Policy, Sched};
+use chainline_shm::mapping::MapError;
+use chainline_shm::{Bell, Clock, Region, Ring};
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+
+/// Time that an instance alone on its cores looks for work before it sleeps. A wake-up from an idle core costs
+/// about that much.
+const SPIN_NS: u64 = 50_000;
+/// Places for held packets in each instance.
+pub const HOLDS: usize = 1024;
+
+/// All shared memory.
+pub struct Fabric {
+    /// Names of the tenants, in the order of their regions.
+    pub tenants: Vec<String>,
+    /// Packet buffers of each tenant.
+    pub regions: Vec<Region>,
+    /// Queues by edge.
+    pub rings: Vec<Ring>,
+    /// The queue by which each instance returns packets that it dropped.
+    pub returns: Vec<Ring>,
+    /// Bells by instance.
+    pub bells: Vec<Bell>,
+    /// The manager's bell.
+    pub own_bell: Bell,
+    /// The clock of the run.
+    pub clock: Clock,
+}
+
+impl Fabric {
+    /// Creates it all.
+    ///
+    /// # Errors
+    /// When there is no memory or no file descriptor left.
+    pub fn create(plan: &Plan, max_frame: u16, clock: Clock) -> Result<Self, MapError> {
+        let mut tenants: Vec<String> = Vec::new();
+        for c in &plan.chains {
+            if !tenants.contains(&c.tenant) {
+                tenants.push(c.tenant.clone());
+            }
+        }
+        let regions = tenants.iter().map(|_| Region::create(plan.buffers, max_frame)).collect::<Result<_, _>>()?;
+        let rings = plan.edges.iter().map(|e| Ring::create(e.capacity)).collect::<Result<_, _>>()?;
+        let mut returns = Vec::new();
+        for i in &plan.instances {
+            // As many as can come in at once, so that drops do not hold packets up.
+            let capacity = i.queues.iter().map(|q| plan.edges[q.edge].capacity).max().unwrap_or(1024);
+            returns.push(Ring::create(capacity)?);
+        }
+        let bells = plan.instances.iter().map(|_| Bell::create()).collect::<Result<_, _>>()?;
+        Ok(Self { tenants, regions, rings, returns, bells, own_bell: Bell::create()?, clock })
+    }
+
+    /// The tenant of a chain.
+    #[must_use]
+    pub fn tenant_of(&self, plan: &Plan, chain: usize) -> usize {
+        self.tenants.iter().position(|t| *t == plan.chains[chain].tenant).unwrap_or(0)
+    }
+
+    /// What an instance is told, and the descriptors that go with it.
+    #[must_use]
+    pub fn setup<'a>(&'a self, plan: &Plan, instance: usize, dir: &Path) -> (Setup, Vec<BorrowedFd<'a>>) {
+        let me = &plan.instances[instance];
+        let mut fds = Fds::default();
+        let chain = me.queues.first().map_or(0, |q| q.chain);
+        let region = &self.regions[self.tenant_of(plan, chain)];
+        let region = RegionSetup {
+            fd: fds.add(region.mapping().fd()),
+            stride: region.stride(),
+            count: region.count(),
+            pages: region.mapping().pages(),
+        };
+
+        // Bells: its own, the manager's, then its neighbours' as they come up.
+        let mut bells = vec![fds.add(self.bells[instance].mapping().fd()), fds.add(self.own_bell.mapping().fd())];
+        let mut bell_of: Vec<Option<usize>> = vec![None; plan.instances.len()];
+        bell_of[instance] = Some(0);
+        let mut bell = |end: End, fds: &mut Fds<'a>| match end {
+            End::Port(_) => 1,
+            End::Instance(i) => *bell_of[i].get_or_insert_with(|| {
+                bells.push(fds.add(self.bells[i].mapping().fd()));
+                bells.len() - 1
+            }),
+        };
+
+        let mut outs = Vec::new();
+        let mut out_of: Vec<Option<usize>> = vec![None; plan.edges.len()];
+        let mut out = |edge: usize, fds: &mut Fds<'a>, bell: &mut dyn FnMut(End, &mut Fds<'a>) -> usize| {
+            *out_of[edge].get_or_insert_with(|| {
+                let e = &plan.edges[edge];
+                let ring = RingSetup { fd: fds.add(self.rings[edge].mapping().fd()), capacity: e.capacity };
+                let wake_at = u32::from(me.batch).min(e.capacity / 2);
+                let consumer_bell = bell(e.to, fds);
+                outs.push(OutSetup { ring, consumer_bell, wake_at, chain: e.chain as u16, hop: e.hop });
+                outs.len() - 1
+            })
+        };
+        let mut queues = Vec::new();
+        for q in &me.queues {
+            let e = &plan.edges[q.edge];
+            let stages = q.stages.iter().map(|s| StageSetup {
+                nf: me.nfs.iter().position(|n| *n == s.nf).unwrap_or(0),
+                divert: s.divert.iter().map(|&d| out(d, &mut fds, &mut bell)).collect(),
+            });
+            queues.push(QueueSetup {
+                stages: stages.collect(),
+                next: out(q.next, &mut fds, &mut bell),
+                ring: RingSetup { fd: fds.add(self.rings[q.edge].mapping().fd()), capacity: e.capacity },
+                producer_bell: matches!(e.from, End::Instance(_)).then(|| bell(e.from, &mut fds)),
+                chain: q.chain as u16,
+                hop: q.hop,
+                weight: q.weight,
+            });
+        }
+        let back = &self.returns[instance];
+        let ring = RingSetup { fd: fds.add(back.mapping().fd()), capacity: back.capacity() };
+        outs.push(OutSetup { ring, consumer_bell: 1, wake_at: u32::from(me.batch), chain: 0, hop: 0 });
+
+        let nfs = me.nfs.iter().map(|&n| {
+            let nf = &plan.nfs[n];
+            NfSetup { name: nf.name.clone(), kind: nf.kind.clone(), args: nf.args.clone(), divert: nf.divert.clone() }
+        });
+        let setup = Setup {
+            version: VERSION,
+            instance: me.name.clone(),
+            dir: dir.to_owned(),
+            nfs: nfs.collect(),
+            region,
+            bells,
+            own_bell: 0,
+            queues,
+            return_out: outs.len() - 1,
+            outs,
+            batch: me.batch,
+            spin_ns: if me.shares_core { 0 } else { SPIN_NS },
+            holds: HOLDS,
+            clock: self.clock,
+            sched: Sched {
+                cores: me.cores.clone(),
+                policy: Policy::from_word(me.sched.policy.word()).unwrap_or_default(),
+                nice: me.sched.nice.map_or(0, i32::from),
+                priority: me.sched.priority.unwrap_or(1),
+            },
+        };
+        (setup, fds.0)
+    }
+}
+
+#[derive(Default)]
+struct Fds<'a>(Vec<BorrowedFd<'a>>);
+
+impl<'a> Fds<'a> {
+    fn add(&mut self, fd: BorrowedFd<'a>) -> usize {
+        self.0.push(fd);
+        self.0.len() - 1
+    }
+}

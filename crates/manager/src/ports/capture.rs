@@ -1,0 +1,288 @@
+//! Capture files, read and written with libpcap (pcap and pcapng, any precision).
+
+use super::pace::Pace;
+use super::{Frame, PORT_BURST, Port, PortError, PortLoss};
+use crate::buffers::Buffers;
+use chainline_chain::model::{self, Rate};
+use chainline_shm::{BufId, Clock, Desc, HEADROOM};
+use pcap::{Linktype, Precision, Savefile};
+use std::path::{Path, PathBuf};
+
+/// Captures are held in memory while they are replayed: a file may not be larger.
+const MAX_BYTES: u64 = 4 << 30;
+
+/// Link types that begin with an IP header (raw IP, as the pcap registry numbers them); they get an Ethernet one.
+const RAW_IP: [i32; 4] = [12, 101, 228, 229];
+
+/// The longest frame in bytes without FCS that the system carries.
+const MAX_FRAME: usize = 9018;
+
+/// The port `pcap`: a file that is read, one that is written, or both.
+pub struct Capture {
+    reader: Option<CaptureReader>,
+    writer: Option<CaptureWriter>,
+}
+
+impl Capture {
+    /// As the chain file describes it; paths are relative to `dir`.
+    ///
+    /// # Errors
+    /// When a file cannot be read or written.
+    pub fn open(dir: &Path, spec: &model::Pcap, clock: &Clock) -> Result<Self, PortError> {
+        let reader = spec.read.as_ref().map(|p| CaptureReader::open(&dir.join(p), spec, clock)).transpose()?;
+        let writer = spec.write.as_ref().map(|p| CaptureWriter::create(&dir.join(p), clock)).transpose()?;
+        Ok(Self { reader, writer })
+    }
+}
+
+impl Port for Capture {
+    fn receive(&mut self, max: usize, now: u64, buffers: &mut Buffers, got: &mut dyn FnMut(Frame)) {
+        if let Some(r) = &mut self.reader {
+            r.receive(max, now, buffers, got);
+        }
+    }
+    fn send(&mut self, frames: &[Frame], buffers: &mut Buffers) -> usize {
+        self.writer.as_mut().map_or(0, |w| w.send(frames, buffers))
+    }
+    fn exhausted(&self) -> bool {
+        self.reader.as_ref().is_none_or(CaptureReader::exhausted)
+    }
+    fn lossless(&self) -> bool {
+        self.reader.as_ref().is_some_and(CaptureReader::lossless)
+    }
+    fn due(&self) -> Option<u64> {
+        self.reader.as_ref().and_then(CaptureReader::due)
+    }
+    fn loss(&self) -> PortLoss {
+        self.reader.as_ref().map_or_else(PortLoss::default, CaptureReader::loss)
+    }
+    fn close(&mut self) -> Result<(), PortError> {
+        self.writer.as_mut().map_or(Ok(()), CaptureWriter::close)
+    }
+}
+
+struct Record {
+    at_ns: u64,
+    start: u32,
+    len: u16,
+    hash: u32,
+}
+
+/// A capture that is read.
+pub struct CaptureReader {
+    records: Vec<Record>,
+    bytes: Vec<u8>,
+    next: usize,
+    repeat: bool,
+    recorded: bool,
+    lossless: bool,
+    pace: Pace,
+    clock: Clock,
+    /// Ticks at which the present lap began.
+    lap: Option<u64>,
+    loss: PortLoss,
+}
+
+impl CaptureReader {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// When it is no capture, or too large.
+    pub fn open(path: &Path, spec: &model::Pcap, clock: &Clock) -> Result<Self, PortError> {
+        let refuse = |message: String| PortError::Capture { path: path.to_owned(), message };
+        let size = std::fs::metadata(path).map_err(|e| refuse(e.to_string()))?.len();
+        if size > MAX_BYTES {
+            return Err(refuse(format!("{size} bytes: captures of up to {MAX_BYTES} bytes can be replayed")));
+        }
+        let mut file =
+            pcap::Capture::from_file_with_precision(path, Precision::Nano).map_err(|e| refuse(e.to_string()))?;
+        let raw_ip = RAW_IP.contains(&file.get_datalink().0);
+        let (mut records, mut bytes, mut skipped_long) = (Vec::new(), Vec::with_capacity(size as usize), 0);
+        loop {
+            // libpcap gives an error for the packet at which a file is cut or damaged; what came before is good.
+            let packet = match file.next_packet() {
+                Ok(packet) => packet,
+                Err(pcap::Error::NoMorePackets) => break,
+                Err(e) if records.is_empty() => return Err(refuse(e.to_string())),
+                Err(e) => {
+                    eprintln!("{}: after packet {}: {e}: what comes before is used", path.display(), records.len());
+                    break;
+                }
+            };
+            let start = bytes.len();
+            if raw_ip {
+                let v6 = packet.data.first().is_some_and(|b| b >> 4 == 6);
+                bytes.extend([2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
+                bytes.extend(if v6 { [0x86, 0xdd] } else { [8, 0] });
+            }
+            bytes.extend_from_slice(packet.data);
+            let len = bytes.len() - start;
+            if len > MAX_FRAME {
+                bytes.truncate(start);
+                skipped_long += 1;
+                continue;
+            }
+            let ts = packet.header.ts;
+            records.push(Record {
+                at_ns: (ts.tv_sec.max(0) as u64).saturating_mul(1_000_000_000).saturating_add(ts.tv_usec.max(0) as u64),
+                start: start as u32,
+                len: len as u16,
+                hash: chainline_packet::flow_hash(&chainline_packet::parse(&bytes[start..]).tuple),
+            });
+        }
+        if let Some(first) = records.first().map(|r| r.at_ns) {
+            records.iter_mut().for_each(|r| r.at_ns = r.at_ns.saturating_sub(first));
+        }
+        let mean = bytes.len() as f64 / records.len().max(1) as f64;
+        Ok(Self {
+            pace: Pace::new(spec.rate, mean, clock),
+            repeat: spec.repeat && !records.is_empty(),
+            recorded: spec.rate == Rate::Recorded,
+            lossless: spec.lossless(),
+            clock: *clock,
+            next: 0,
+            lap: None,
+            loss: PortLoss { too_long: skipped_long, ..PortLoss::default() },
+            records,
+            bytes,
+        })
+    }
+
+    /// The longest frame in bytes.
+    #[must_use]
+    pub fn longest(&self) -> u16 {
+        self.records.iter().map(|r| r.len).max().unwrap_or(0)
+    }
+
+    /// When record `i` of the present lap is due, in ticks.
+    fn recorded_at(&self, i: usize) -> u64 {
+        self.lap.unwrap_or(0) + self.clock.ticks_in(self.records[i].at_ns)
+    }
+}
+
+impl CaptureReader {
+    fn receive(&mut self, max: usize, now: u64, buffers: &mut Buffers, got: &mut dyn FnMut(Frame)) {
+        if self.next == self.records.len() {
+            if !self.repeat {
+                return;
+            }
+            // The gap between laps is the capture's mean gap.
+            let last = self.records.last().map_or(0, |r| r.at_ns);
+            let gap = last / self.records.len().max(2) as u64;
+            self.lap = self.recorded.then(|| self.lap.unwrap_or(now) + self.clock.ticks_in(last + gap));
+            self.next = 0;
+        }
+        if self.lap.is_none() {
+            self.lap = Some(now);
+            self.pace.start(now);
+        }
+        let left = self.records.len() - self.next;
+        let mut n = self.pace.due_by(now, max.min(PORT_BURST).min(left));
+        if self.recorded {
+            n = (0..n).take_while(|i| self.recorded_at(self.next + i) <= now).count();
+        }
+        let mut indexes = [0; PORT_BURST];
+        let indexes = &mut indexes[..n];
+        if n == 0 {
+            return;
+        }
+        if !buffers.alloc(indexes) {
+            if !self.lossless {
+                self.loss.no_buffer += n as u64;
+                self.next += n;
+                indexes.iter().for_each(|_| _ = self.pace.take(now));
+            }
+            return;
+        }
+        let mut loan = buffers.open();
+        for &index in indexes.iter() {
+            let r = &self.records[self.next];
+            let due = self.pace.take(now);
+            let at = if self.recorded { self.recorded_at(self.next) } else { due };
+            let data = &self.bytes[r.start as usize..r.start as usize + usize::from(r.len)];
+            let desc = Desc { buf: BufId::new(index, 0), off: HEADROOM, len: r.len, ..Desc::default() };
+            // The region's buffers hold the longest frame of the file.
+            if let Some(buf) = loan.take(desc) {
+                buf[usize::from(HEADROOM)..][..data.len()].copy_from_slice(data);
+            }
+            got(Frame { index, off: HEADROOM, len: r.len, hash: Some(r.hash), at });
+            self.next += 1;
+        }
+    }
+
+    fn exhausted(&self) -> bool {
+        self.next == self.records.len() && !self.repeat
+    }
+
+    fn lossless(&self) -> bool {
+        self.lossless
+    }
+
+    fn due(&self) -> Option<u64> {
+        if self.recorded && self.next < self.records.len() {
+            return Some(self.recorded_at(self.next));
+        }
+        self.pace.next()
+    }
+
+    fn loss(&self) -> PortLoss {
+        self.loss
+    }
+}
+
+/// A capture that is written.
+pub struct CaptureWriter {
+    path: PathBuf,
+    file: Savefile,
+    clock: Clock,
+    began: std::time::Duration,
+}
+
+impl CaptureWriter {
+    /// Begins a file, in place of one that may be there.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn create(path: &Path, clock: &Clock) -> Result<Self, PortError> {
+        let refuse = |e: pcap::Error| PortError::Capture { path: path.to_owned(), message: e.to_string() };
+        let file = pcap::Capture::dead_with_precision(Linktype::ETHERNET, Precision::Nano).map_err(refuse)?;
+        let began = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default()
+            - std::time::Duration::from_nanos(clock.now_ns());
+        Ok(Self {
+            path: path.to_owned(),
+            file: file.savefile(path).map_err(refuse)?,
+            clock: *clock,
+            began,
+        })
+    }
+}
+
+impl CaptureWriter {
+    fn send(&mut self, frames: &[Frame], buffers: &mut Buffers) -> usize {
+        let now = self.began + std::time::Duration::from_nanos(self.clock.now_ns());
+        // tv_usec carries nanoseconds in a file of that precision.
+        let ts = pcap_timeval(now);
+        let mut loan = buffers.open();
+        for f in frames {
+            let desc = Desc { buf: BufId::new(f.index, 0), off: f.off, len: f.len, ..Desc::default() };
+            if let Some(buf) = loan.take(desc) {
+                let data = &buf[usize::from(f.off)..][..usize::from(f.len)];
+                let header = pcap::PacketHeader { ts, caplen: u32::from(f.len), len: u32::from(f.len) };
+                self.file.write(&pcap::Packet::new(&header, data));
+            }
+        }
+        drop(loan);
+        for f in frames {
+            buffers.release(&[f.index]);
+        }
+        frames.len()
+    }
+
+    fn close(&mut self) -> Result<(), PortError> {
+        self.file.flush().map_err(|e| PortError::Capture { path: self.path.clone(), message: e.to_string() })
+    }
+}
+
+fn pcap_timeval(t: std::time::Duration) -> libc::timeval {
+    libc::timeval { tv_sec: t.as_secs() as _, tv_usec: t.subsec_nanos().into() }
+}

@@ -1,0 +1,113 @@
+//! Makes packets.
+
+use super::pace::Pace;
+use super::{Frame, PORT_BURST, Port, PortError, PortLoss};
+use crate::buffers::Buffers;
+use chainline_chain::model;
+use chainline_shm::{BufId, Clock, Desc, HEADROOM};
+use chainline_workload::{Mix, Prefix, Proto, Space, Spec, Workload};
+use std::net::IpAddr;
+
+/// The port `generator`.
+pub struct Generator {
+    workload: Workload,
+    pace: Pace,
+    lossless: bool,
+    left: u64,
+    no_buffer: u64,
+    started: bool,
+}
+
+impl Generator {
+    /// As the chain file describes it.
+    ///
+    /// # Errors
+    /// When sizes, flows or addresses cannot be had together.
+    pub fn open(spec: &model::Generator, clock: &Clock) -> Result<Self, PortError> {
+        let parts: Vec<_> = spec.sizes().iter().map(|p| (u32::from(p.frame_bytes), p.weight)).collect();
+        let prefix = |p: &model::Prefix| match p.addr {
+            IpAddr::V4(addr) => Ok(Prefix { addr, len: p.len }),
+            IpAddr::V6(_) => Err(PortError::Range(format!("{p}: only IPv4 prefixes can be generated so far"))),
+        };
+        let mix = Mix::weighted(&parts)?;
+        let mean = mix.mean_frame_bytes() - f64::from(model::FCS_BYTES);
+        let mut workload = Spec::new(mix);
+        workload.flows = spec.flows;
+        workload.seed = spec.seed;
+        workload.space = Space {
+            proto: if spec.proto == 6 { Proto::Tcp } else { Proto::Udp },
+            src: prefix(&spec.src)?,
+            dst: prefix(&spec.dst)?,
+            dst_ports: spec.dst_port.first..=spec.dst_port.last,
+        };
+        Ok(Self {
+            workload: Workload::new(&workload)?,
+            pace: Pace::new(spec.rate, mean, clock),
+            lossless: spec.lossless(),
+            left: spec.count.unwrap_or(u64::MAX),
+            no_buffer: 0,
+            started: false,
+        })
+    }
+}
+
+impl Port for Generator {
+    fn receive(&mut self, max: usize, now: u64, buffers: &mut Buffers, got: &mut dyn FnMut(Frame)) {
+        if !self.started {
+            self.pace.start(now);
+            self.started = true;
+        }
+        let max = max.min(PORT_BURST).min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        let n = self.pace.due_by(now, max);
+        if n == 0 {
+            return;
+        }
+        let mut indexes = [0; PORT_BURST];
+        let indexes = &mut indexes[..n];
+        let pace = &mut self.pace;
+        if !buffers.alloc(indexes) {
+            if !self.lossless {
+                // Due, but there is nothing to put them in: received and lost.
+                self.workload.burst(n, |_| {
+                    pace.take(now);
+                });
+                self.no_buffer += n as u64;
+                self.left -= n as u64;
+            }
+            return;
+        }
+        self.left -= n as u64;
+        let mut next = indexes.iter();
+        let mut loan = buffers.open();
+        self.workload.burst(n, |frame| {
+            let Some(&index) = next.next() else { return };
+            let at = pace.take(now);
+            let desc = Desc { buf: BufId::new(index, 0), off: HEADROOM, len: frame.len, ..Desc::default() };
+            if let Some(data) = loan.take(desc).and_then(|buf| buf.get_mut(usize::from(HEADROOM)..)) {
+                match data.first_chunk_mut::<64>() {
+                    // A whole line at once: the processor need not read what it overwrites.
+                    Some(line) if frame.len <= 64 => *line = frame.head.0,
+                    // The region's buffers hold the largest frame of the mix.
+                    _ => _ = frame.write(data),
+                }
+            }
+            got(Frame { index, off: HEADROOM, len: frame.len, hash: Some(frame.flow_hash), at });
+        });
+    }
+
+    fn exhausted(&self) -> bool {
+        self.left == 0
+    }
+
+    fn lossless(&self) -> bool {
+        self.lossless
+    }
+
+    fn due(&self) -> Option<u64> {
+        self.pace.next()
+    }
+
+    fn loss(&self) -> PortLoss {
+        PortLoss { no_buffer: self.no_buffer, ..PortLoss::default() }
+    }
+}

@@ -1,0 +1,108 @@
+//! Where packets come from and go to. One file a kind of port; all look the same to the data path.
+
+mod capture;
+mod generator;
+mod pace;
+mod sink;
+
+pub use capture::{Capture, CaptureReader};
+pub use generator::Generator;
+pub use sink::Sink;
+
+use crate::buffers::Buffers;
+
+/// Packets that a port receives or sends in one call at most.
+pub const PORT_BURST: usize = 64;
+
+/// A frame in a buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Frame {
+    /// The buffer.
+    pub index: u32,
+    /// Where the frame starts in it.
+    pub off: u16,
+    /// Its length in bytes without FCS.
+    pub len: u16,
+    /// Its flow's hash, if the port knows it already.
+    pub hash: Option<u32>,
+    /// When it was received or was to be sent: ticks. Latency counts from here.
+    pub at: u64,
+}
+
+/// Packets that a port lost, by reason, since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct PortLoss {
+    /// There was no free buffer.
+    pub no_buffer: u64,
+    /// The frame is larger than a buffer.
+    pub too_long: u64,
+    /// The device lost it before it came to a queue of ours; not part of the ledger.
+    pub missed: u64,
+}
+
+/// A port that was opened.
+pub trait Port {
+    /// Receives up to `max` frames (at most [`PORT_BURST`]) into buffers and calls `got` with each.
+    fn receive(&mut self, max: usize, now: u64, buffers: &mut Buffers, got: &mut dyn FnMut(Frame)) {
+        let _ = (max, now, buffers, got);
+    }
+
+    /// Sends frames; returns how many, from the front, it took. It frees their buffers when it is done with them.
+    fn send(&mut self, frames: &[Frame], buffers: &mut Buffers) -> usize {
+        let _ = (frames, buffers);
+        0
+    }
+
+    /// Whether nothing more will be received.
+    fn exhausted(&self) -> bool {
+        false
+    }
+
+    /// Whether it is to be asked only for as many packets as there is room for.
+    fn lossless(&self) -> bool {
+        false
+    }
+
+    /// When the next packet is due, in ticks; none if it can come at any time.
+    fn due(&self) -> Option<u64> {
+        None
+    }
+
+    /// Packets received but lost before a chain saw them.
+    fn loss(&self) -> PortLoss {
+        PortLoss::default()
+    }
+
+    /// Ends its work: writes what it has buffered.
+    ///
+    /// # Errors
+    /// For the operator.
+    fn close(&mut self) -> Result<(), PortError> {
+        Ok(())
+    }
+}
+
+/// A port cannot do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum PortError {
+    /// A capture file.
+    #[error("{}: {message}", path.display())]
+    Capture {
+        /// The file.
+        path: std::path::PathBuf,
+        /// Why.
+        message: String,
+    },
+    /// A generator.
+    #[error("generator: {0}")]
+    Generator(#[from] chainline_workload::Error),
+    /// A mix of frame sizes.
+    #[error("generator: {0}")]
+    Mix(#[from] chainline_workload::MixError),
+    /// A generator's address range.
+    #[error("generator: {0}")]
+    Range(String),
+    /// A DPDK device.
+    #[error("{0}")]
+    Device(String),
+}

@@ -1,0 +1,386 @@
+//! What a run says: the numbers of an interval while it lasts, and the report at its end. Every number here was
+//! measured; what this host cannot measure is `null`. Rates are of packets and bits without FCS, preamble and gap.
+
+use crate::dataplane::{ChainLedger, Snapshot};
+use crate::environment::Environment;
+use crate::fabric::Fabric;
+use crate::supervisor::{NfTotals, Usage};
+use chainline_chain::plan::Plan;
+use chainline_nf::Declared;
+use chainline_runtime::host::TAG_BAD_VERDICT;
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Packets by reason.
+pub type Drops = BTreeMap<String, u64>;
+
+/// Something that happened during a run.
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+pub struct Happening {
+    /// Seconds since the chain ran.
+    pub at_s: f64,
+    /// The instance it happened to.
+    pub instance: Option<String>,
+    /// What.
+    pub what: String,
+}
+
+/// Nanoseconds at percentiles.
+#[derive(Clone, Copy, Debug, Default, Serialize, schemars::JsonSchema)]
+pub struct Latency {
+    /// Median.
+    pub p50: u64,
+    /// 90th percentile.
+    pub p90: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// 99.9th percentile.
+    pub p99_9: u64,
+    /// 99.99th percentile.
+    pub p99_99: u64,
+    /// Largest.
+    pub max: u64,
+}
+
+impl Latency {
+    fn of(h: &Histogram<u64>) -> Self {
+        let at = |q| h.value_at_quantile(q);
+        Self { p50: at(0.5), p90: at(0.9), p99: at(0.99), p99_9: at(0.999), p99_99: at(0.9999), max: h.max() }
+    }
+}
+
+/// The accounts of the whole run: `received = transmitted + dropped + held`.
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+pub struct LedgerReport {
+    /// Packets that ports received.
+    pub received: u64,
+    /// Packets that ports sent.
+    pub transmitted: u64,
+    /// Packets dropped, by reason.
+    pub dropped: Drops,
+    /// Packets still inside, counted buffer by buffer.
+    pub held: u64,
+    /// Whether the equation holds, for each chain and for all.
+    pub balanced: bool,
+}
+
+/// One chain.
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+pub struct ChainReport {
+    /// Packets that the classifier gave to it.
+    pub received: u64,
+    /// Packets that a port sent.
+    pub transmitted: u64,
+    /// Packets dropped at the entry, before any work.
+    pub shed: u64,
+    /// Packets dropped anywhere, by reason; `shed` is among them.
+    pub dropped: Drops,
+    /// Packets still inside at the end.
+    pub held: u64,
+    /// Packets sent a second.
+    pub pps: f64,
+    /// Bits sent a second.
+    pub bps: f64,
+    /// Nanoseconds from receipt (or the time at which a paced source should have sent) to hand-over to the port.
+    pub latency_ns: Latency,
+}
+
+/// One NF. Core time and switches are those of its instance, which fused NFs share.
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+pub struct NfReport {
+    /// The instance that hosts it.
+    pub instance: String,
+    /// Packets handed to it.
+    pub received: u64,
+    /// Packets that it passed on.
+    pub transmitted: u64,
+    /// Packets that it dropped, by reason.
+    pub dropped: Drops,
+    /// Packets dropped for lack of room after at least one NF had worked on them; counted at the last NF.
+    pub wasted: u64,
+    /// Packets handed to it a second.
+    pub pps: f64,
+    /// Share of one core.
+    pub cpu_share: f64,
+    /// Nanoseconds that it takes for a packet; sampled.
+    pub cost_ns: Cost,
+    /// Nanoseconds on a core.
+    pub run_ns: u64,
+    /// Nanoseconds runnable, but not running.
+    pub run_delay_ns: u64,
+    /// Switches as it went to sleep.
+    pub voluntary_switches: u64,
+    /// Switches as it was pre-empted.
+    pub involuntary_switches: u64,
+    /// Times that it was started again.
+    pub restarts: u64,
+    /// Nanoseconds from start to ready.
+    pub start_ns: Option<u64>,
+    /// What it says for itself.
+    pub report: Option<String>,
+}
+
+/// Nanoseconds a packet.
+#[derive(Clone, Copy, Debug, Default, Serialize, schemars::JsonSchema)]
+pub struct Cost {
+    /// Median; `null` if no burst was sampled.
+    pub p50: Option<u64>,
+}
+
+/// The report of a run.
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+#[schemars(title = "Report of chainline run")]
+pub struct Report {
+    /// Where it ran.
+    pub environment: Environment,
+    /// Seconds from the first look at the ports to the last.
+    pub duration_s: f64,
+    /// All packets.
+    pub ledger: LedgerReport,
+    /// By chain.
+    pub chains: BTreeMap<String, ChainReport>,
+    /// By NF.
+    pub nfs: BTreeMap<String, NfReport>,
+    /// What happened.
+    pub happenings: Vec<Happening>,
+}
+
+/// What a supervisor has at the end of a run.
+pub(crate) struct Ended<'a> {
+    pub plan: &'a Plan,
+    pub fabric: &'a Fabric,
+    pub duration: Duration,
+    pub last: Box<Snapshot>,
+    pub totals: Vec<NfTotals>,
+    pub usage: Vec<Usage>,
+    pub restarts: Vec<u64>,
+    pub start_ns: Vec<Option<u64>>,
+    pub declared: Vec<Vec<Declared>>,
+    pub reports: Vec<Vec<Option<String>>>,
+    pub happenings: Vec<Happening>,
+}
+
+/// The name of the reason that an NF's tag stands for.
+fn reason(declared: Option<&Declared>, tag: usize) -> String {
+    match declared.and_then(|d| d.drop_reasons.get(tag)) {
+        Some(name) => name.clone(),
+        None if tag == usize::from(TAG_BAD_VERDICT) => "bad_verdict".into(),
+        None => format!("reason_{tag}"),
+    }
+}
+
+impl Report {
+    pub(crate) fn new(e: Ended<'_>) -> Self {
+        let seconds = e.duration.as_secs_f64().max(1e-9);
+        let declared = |nf: usize| {
+            let i = e.plan.nfs[nf].instance;
+            let k = e.plan.instances[i].nfs.iter().position(|n| *n == nf)?;
+            e.declared[i].get(k)
+        };
+        let mut all = Drops::new();
+        let mut balanced = true;
+        let (mut received, mut transmitted, mut held) = (0, 0, 0);
+        let mut chains = BTreeMap::new();
+        for (plan, c) in e.plan.chains.iter().zip(&e.last.chains) {
+            let dropped = chain_drops(c, &plan.hops, &declared);
+            for (reason, n) in &dropped {
+                *all.entry(reason.clone()).or_default() += n;
+            }
+            balanced &= c.received == c.transmitted + c.dropped() + c.held;
+            received += c.received;
+            transmitted += c.transmitted;
+            held += c.held;
+            let report = ChainReport {
+                received: c.received,
+                transmitted: c.transmitted,
+                shed: c.shed,
+                dropped,
+                held: c.held,
+                pps: c.transmitted as f64 / seconds,
+                bps: c.transmitted_bytes as f64 * 8.0 / seconds,
+                latency_ns: c.latency.as_ref().map(Latency::of).unwrap_or_default(),
+            };
+            chains.insert(plan.name.clone(), report);
+        }
+        for p in &e.last.ports {
+            for (name, n) in [("no_match", p.no_match), ("no_buffer", p.loss.no_buffer), ("too_long", p.loss.too_long)] {
+                received += n;
+                if n > 0 {
+                    *all.entry(name.into()).or_default() += n;
+                }
+            }
+        }
+        // Two countings that know nothing of each other: the accounts, and the buffers.
+        balanced &= held == e.last.held_counted;
+        balanced &= received == transmitted + all.values().sum::<u64>() + e.last.held_counted;
+        let mut nfs = BTreeMap::new();
+        for (id, nf) in e.plan.nfs.iter().enumerate() {
+            let (usage, totals) = (&e.usage[nf.instance], &e.totals[id]);
+            let drops = e.last.nf_drops[id].iter().enumerate().filter(|(_, n)| **n > 0);
+            let place = e.plan.instances[nf.instance].nfs.iter().position(|n| *n == id).unwrap_or(0);
+            let last_of = e.plan.chains.iter().zip(&e.last.chains).filter(|(c, _)| c.hops.last() == Some(&id));
+            let report = NfReport {
+                instance: e.plan.instances[nf.instance].name.clone(),
+                received: totals.received,
+                transmitted: totals.passed,
+                dropped: drops.map(|(tag, n)| (reason(declared(id), tag), *n)).collect(),
+                wasted: last_of.map(|(_, c)| c.port_full).sum(),
+                pps: totals.received as f64 / seconds,
+                cpu_share: usage.run_ns as f64 / 1e9 / seconds,
+                cost_ns: Cost { p50: totals.median_cost_ns(None) },
+                run_ns: usage.run_ns,
+                run_delay_ns: usage.run_delay_ns,
+                voluntary_switches: usage.voluntary,
+                involuntary_switches: usage.involuntary,
+                restarts: e.restarts[nf.instance],
+                start_ns: e.start_ns[nf.instance],
+                report: e.reports[nf.instance].get(place).cloned().flatten(),
+            };
+            nfs.insert(nf.name.clone(), report);
+        }
+        let mut happenings = e.happenings;
+        let at_s = e.duration.as_secs_f64();
+        happenings.extend(
+            e.last.close_errors.iter().map(|what| Happening { at_s, instance: None, what: what.clone() }),
+        );
+        if e.last.refused > 0 {
+            let what = format!("the manager refused {} descriptors", e.last.refused);
+            happenings.push(Happening { at_s, instance: None, what });
+        }
+        Self {
+            environment: Environment::of(e.fabric),
+            duration_s: e.duration.as_secs_f64(),
+            ledger: LedgerReport { received, transmitted, dropped: all, held: e.last.held_counted, balanced },
+            chains,
+            nfs,
+            happenings,
+        }
+    }
+}
+
+fn chain_drops<'a>(c: &ChainLedger, hops: &[usize], declared: &impl Fn(usize) -> Option<&'a Declared>) -> Drops {
+    let mut drops = Drops::new();
+    let own = [
+        ("shed", c.shed),
+        ("no_buffer", c.no_buffer),
+        ("nf_died", c.nf_died),
+        ("nf_down", c.nf_down),
+        ("port_full", c.port_full),
+    ];
+    for (name, n) in own.into_iter().filter(|(_, n)| *n > 0) {
+        drops.insert(name.into(), n);
+    }
+    for (at, n) in c.drops.iter().enumerate().filter(|(_, n)| **n > 0) {
+        *drops.entry(reason(declared(hops[at / 256]), at % 256)).or_default() += n;
+    }
+    drops
+}
+
+/// The numbers of one interval.
+#[derive(Clone, Debug)]
+pub struct Interval {
+    /// Seconds since the chain ran.
+    pub at_s: f64,
+    /// Seconds that it lasted.
+    pub seconds: f64,
+    /// By chain, in file order.
+    pub chains: Vec<ChainInterval>,
+    /// By NF, in file order.
+    pub nfs: Vec<NfInterval>,
+}
+
+/// One chain in an interval.
+#[derive(Clone, Debug)]
+pub struct ChainInterval {
+    /// Its name.
+    pub name: String,
+    /// Packets received a second.
+    pub received_pps: f64,
+    /// Packets sent a second.
+    pub transmitted_pps: f64,
+    /// Bits sent a second.
+    pub transmitted_bps: f64,
+    /// Packets shed a second.
+    pub shed_pps: f64,
+    /// Packets dropped for other reasons a second.
+    pub dropped_pps: f64,
+    /// Packets inside.
+    pub held: u64,
+    /// Latency of the packets of this interval; none with many chains.
+    pub latency_ns: Option<Latency>,
+}
+
+/// One NF in an interval.
+#[derive(Clone, Debug)]
+pub struct NfInterval {
+    /// Its name.
+    pub name: String,
+    /// Packets handed to it a second.
+    pub pps: f64,
+    /// Bits handed to it a second.
+    pub bps: f64,
+    /// Packets that it dropped a second.
+    pub dropped_pps: f64,
+    /// Fill of its fullest queue, 0 to 1.
+    pub queue: f64,
+    /// Share of one core, of its instance.
+    pub cpu_share: f64,
+    /// Median nanoseconds a packet.
+    pub cost_ns: Option<u64>,
+    /// Packets that its instance holds.
+    pub held: u64,
+}
+
+type Reading<'a> = (&'a Snapshot, &'a [NfTotals], &'a [Usage]);
+
+impl Interval {
+    pub(crate) fn between<'a, A, B, C>(
+        (a, at, au): (&A, &B, &C),
+        (b, bt, bu): (&A, &B, &C),
+        plan: &Plan,
+        held: &[u64],
+        since: Duration,
+    ) -> Self
+    where
+        A: std::ops::Deref<Target = Snapshot>,
+        B: std::ops::Deref<Target = [NfTotals]>,
+        C: std::ops::Deref<Target = [Usage]>,
+    {
+        let ((a, at, au), (b, bt, bu)): (Reading<'_>, Reading<'_>) = ((a, at, au), (b, bt, bu));
+        let seconds = (b.at_ns.saturating_sub(a.at_ns)) as f64 / 1e9;
+        let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds.max(1e-9);
+        let chains = plan.chains.iter().zip(a.chains.iter().zip(&b.chains)).map(|(c, (a, b))| ChainInterval {
+            name: c.name.clone(),
+            received_pps: rate(b.received, a.received),
+            transmitted_pps: rate(b.transmitted, a.transmitted),
+            transmitted_bps: 8.0 * rate(b.transmitted_bytes, a.transmitted_bytes),
+            shed_pps: rate(b.shed, a.shed),
+            dropped_pps: rate(b.dropped() - b.shed, a.dropped() - a.shed),
+            held: b.held,
+            latency_ns: b.latency.as_ref().zip(a.latency.as_ref()).map(|(b, a)| {
+                let mut h = b.clone();
+                // The earlier counts are among the later ones, so this cannot fail.
+                let _ = h.subtract(a);
+                Latency::of(&h)
+            }),
+        });
+        let nfs = plan.nfs.iter().enumerate().map(|(id, nf)| {
+            let i = nf.instance;
+            let queues = plan.instances[i].queues.iter().filter(|q| q.stages.first().is_some_and(|s| s.nf == id));
+            let fill = |e: usize| f64::from(b.queues[e]) / f64::from(plan.edges[e].capacity);
+            NfInterval {
+                name: nf.name.clone(),
+                pps: rate(bt[id].received, at[id].received),
+                bps: 8.0 * rate(bt[id].bytes, at[id].bytes),
+                dropped_pps: rate(bt[id].dropped, at[id].dropped),
+                queue: queues.map(|q| fill(q.edge)).fold(0.0, f64::max),
+                cpu_share: rate(bu[i].run_ns, au[i].run_ns) / 1e9,
+                cost_ns: bt[id].median_cost_ns(Some(&at[id])),
+                held: held[i],
+            }
+        });
+        Self { at_s: since.as_secs_f64(), seconds, chains: chains.collect(), nfs: nfs.collect() }
+    }
+}

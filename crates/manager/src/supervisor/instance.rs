@@ -1,0 +1,318 @@
+//! One instance from its start to its end, and again.
+
+use super::RunError;
+use super::usage::{NfTotals, Usage};
+use crate::fabric::{Fabric, HOLDS};
+use chainline_chain::plan::{Host, Plan};
+use chainline_nf::Declared;
+use chainline_runtime::setup::{Built, FromInstance, Last, Start};
+use chainline_runtime::wire::{self, WireError};
+use chainline_runtime::{Builder, serve};
+use chainline_shm::{Page, PageLayout};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The first restart comes after this; each further one after twice the time.
+const FIRST_BACKOFF: Duration = Duration::from_millis(10);
+/// The longest time between restarts.
+const LAST_BACKOFF: Duration = Duration::from_secs(5);
+/// Whoever ran for so long begins anew with [`FIRST_BACKOFF`].
+const HEALTHY: Duration = Duration::from_secs(10);
+/// A dead process is gone when its parent has waited for it; the kernel closes its socket a little earlier.
+const REAP: Duration = Duration::from_millis(50);
+
+/// Where an instance is in its life.
+pub(super) enum State {
+    /// Spawned; it builds its NFs.
+    Building,
+    /// It has its page and is about to run.
+    Attaching,
+    /// It runs.
+    Running,
+    /// Dead; to be started again at that time.
+    Down(Instant),
+    /// Ended as told.
+    Ended,
+}
+
+enum Body {
+    Process(Child),
+    Thread(JoinHandle<()>),
+}
+
+/// One instance.
+pub(super) struct Instance {
+    pub index: usize,
+    queues: usize,
+    pub name: String,
+    pub state: State,
+    pub socket: Option<OwnedFd>,
+    body: Option<Body>,
+    pub page: Option<Arc<Page>>,
+    pub tid: Option<i32>,
+    pub declared: Vec<Declared>,
+    pub reports: Vec<Option<String>>,
+    pub restarts: u64,
+    /// From spawn to running, the first time.
+    pub start_ns: Option<u64>,
+    /// Why the manager killed it, if it did.
+    pub killed_for: Option<String>,
+    last_words: Option<String>,
+    backoff: Duration,
+    spawned: Instant,
+    pub usage: Usage,
+    /// What earlier incarnations counted, by NF.
+    pub before: Vec<NfTotals>,
+}
+
+/// What came of looking at an instance.
+pub(super) enum Change {
+    /// Nothing that others need to know.
+    None,
+    /// It has its page and runs.
+    Running(Arc<Page>),
+    /// It could not be built.
+    Failed(String),
+    /// It is dead: why.
+    Died(String),
+    /// It ended as told.
+    Ended,
+}
+
+impl Instance {
+    pub fn new(index: usize, plan: &Plan) -> Self {
+        let p = &plan.instances[index];
+        Self {
+            index,
+            queues: p.queues.len(),
+            name: p.name.clone(),
+            state: State::Ended,
+            socket: None,
+            body: None,
+            page: None,
+            tid: None,
+            declared: Vec::new(),
+            reports: Vec::new(),
+            restarts: 0,
+            start_ns: None,
+            killed_for: None,
+            last_words: None,
+            backoff: FIRST_BACKOFF,
+            spawned: Instant::now(),
+            usage: Usage::default(),
+            before: vec![NfTotals::default(); p.nfs.len()],
+        }
+    }
+
+    /// Starts it and sends it its setup.
+    pub fn spawn(
+        &mut self,
+        plan: &Plan,
+        fabric: &Fabric,
+        dir: &Path,
+        program: &Path,
+        builder: &Arc<Builder>,
+    ) -> Result<(), RunError> {
+        let fail = |what: String| RunError::Spawn { instance: self.name.clone(), what };
+        let (ours, theirs) = wire::pair().map_err(|e| fail(e.to_string()))?;
+        self.spawned = Instant::now();
+        self.body = Some(match plan.instances[self.index].host {
+            Host::Process => {
+                let mut command = Command::new(program);
+                // A group of its own: Ctrl-C is for the manager, which drains first.
+                command.arg("nf-host").arg(&self.name).stdin(Stdio::from(theirs)).process_group(0);
+                Body::Process(command.spawn().map_err(|e| fail(format!("{}: {e}", program.display())))?)
+            }
+            Host::Thread => {
+                let builder = builder.clone();
+                let thread = std::thread::Builder::new().name(self.name.clone()).spawn(move || {
+                    // What went wrong was said over the socket.
+                    let _ = serve(theirs, &*builder);
+                });
+                Body::Thread(thread.map_err(|e| fail(e.to_string()))?)
+            }
+        });
+        let (setup, fds) = fabric.setup(plan, self.index, dir);
+        self.state = State::Building;
+        self.page = None;
+        self.tid = None;
+        self.killed_for = None;
+        self.last_words = None;
+        self.usage.begin_incarnation();
+        // An instance that is dead already shows as such on its socket.
+        match wire::send(&ours, &setup, &fds) {
+            Ok(()) | Err(WireError::Closed) => {}
+            Err(e) => return Err(fail(e.to_string())),
+        }
+        self.socket = Some(ours);
+        Ok(())
+    }
+
+    /// The process's id, if it is one.
+    pub fn pid(&self) -> Option<u32> {
+        match &self.body {
+            Some(Body::Process(child)) => Some(child.id()),
+            _ => None,
+        }
+    }
+
+    /// Reads one message from its socket, which is readable.
+    pub fn listen(&mut self) -> Change {
+        let Some(socket) = &self.socket else { return Change::None };
+        let message = match wire::recv_at_most::<FromInstance>(socket, 0) {
+            Ok((message, _)) => message,
+            Err(WireError::Closed) => return self.bury(),
+            Err(e) => {
+                self.kill(&format!("sent a malformed message ({e})"));
+                return self.bury();
+            }
+        };
+        match (message, &self.state) {
+            (FromInstance::Built(Built::Ready(declared)), State::Building) => self.attach(declared),
+            (FromInstance::Built(Built::Failed(why)), State::Building) => Change::Failed(why),
+            (FromInstance::Running { tid }, State::Attaching) => {
+                self.tid = Some(tid);
+                self.state = State::Running;
+                self.start_ns.get_or_insert(self.spawned.elapsed().as_nanos() as u64);
+                self.page.clone().map_or(Change::None, Change::Running)
+            }
+            (FromInstance::Last(Last::Ended(reports)), State::Running) => {
+                self.reports = reports;
+                self.state = State::Ended;
+                Change::None
+            }
+            (FromInstance::Last(Last::Died(words)), _) => {
+                self.last_words = Some(words);
+                Change::None
+            }
+            _ => {
+                self.kill("sent a message out of turn");
+                Change::None
+            }
+        }
+    }
+
+    /// Gives it its page.
+    fn attach(&mut self, declared: Vec<Declared>) -> Change {
+        let layout = PageLayout {
+            queues: self.queues,
+            counters: declared.iter().map(|d| d.counters.len()).collect(),
+            holds: HOLDS,
+        };
+        let page = match Page::create(layout.clone()) {
+            Ok(page) => Arc::new(page),
+            Err(e) => return Change::Failed(e.to_string()),
+        };
+        if let Some(socket) = &self.socket {
+            // If it is gone, its socket says so.
+            let _ = wire::send(socket, &Start { layout }, &[page.mapping().fd()]);
+        }
+        self.declared = declared;
+        self.page = Some(page);
+        self.state = State::Attaching;
+        Change::None
+    }
+
+    /// Its socket closed: waits until it is gone for certain, and says how it went.
+    fn bury(&mut self) -> Change {
+        self.socket = None;
+        self.usage.end_incarnation();
+        if let Some(page) = &self.page {
+            for (i, total) in self.before.iter_mut().enumerate() {
+                total.add(page.nf(i));
+            }
+        }
+        self.page = None;
+        let how = match self.body.take() {
+            Some(Body::Process(child)) => reap(child),
+            Some(Body::Thread(thread)) => {
+                let _ = thread.join();
+                "its thread ended".to_owned()
+            }
+            None => String::new(),
+        };
+        if matches!(self.state, State::Ended) {
+            return Change::Ended;
+        }
+        let why = match (self.killed_for.take(), self.last_words.take()) {
+            (Some(why), _) => format!("killed, as it {why}"),
+            (None, Some(words)) => words,
+            (None, None) => how,
+        };
+        if self.spawned.elapsed() > HEALTHY {
+            self.backoff = FIRST_BACKOFF;
+        }
+        self.state = State::Down(Instant::now() + self.backoff);
+        self.backoff = (self.backoff * 2).min(LAST_BACKOFF);
+        Change::Died(why)
+    }
+
+    /// Kills a process. A thread cannot be killed.
+    pub fn kill(&mut self, why: &str) {
+        if let Some(Body::Process(child)) = &mut self.body {
+            self.killed_for.get_or_insert_with(|| why.to_owned());
+            let _ = child.kill();
+        }
+    }
+
+    /// Tells it to empty its queues and end.
+    pub fn stop(&self) {
+        if let Some(page) = &self.page {
+            page.control().stop.store(1, Relaxed);
+        }
+    }
+
+    /// Ends whatever is left of it, without a word.
+    pub fn discard(&mut self) {
+        self.stop();
+        self.socket = None;
+        match self.body.take() {
+            Some(Body::Process(mut child)) => {
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+            // A thread that hangs ends with the process.
+            Some(Body::Thread(thread)) if thread.is_finished() => _ = thread.join(),
+            _ => {}
+        }
+    }
+}
+
+/// Waits for a process that closed its socket; kills it if it lives on.
+fn reap(mut child: Child) -> String {
+    let until = Instant::now() + REAP;
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break Some(status),
+            Ok(None) if Instant::now() < until => std::thread::sleep(Duration::from_millis(1)),
+            _ => {
+                let _ = child.kill();
+                break child.wait().ok();
+            }
+        }
+    };
+    match status.map(|s| (s.signal(), s.code())) {
+        Some((Some(signal), _)) => format!("ended by signal {signal}{}", signal_name(signal)),
+        Some((None, Some(code))) => format!("exited with code {code}"),
+        _ => "ended".to_owned(),
+    }
+}
+
+fn signal_name(signal: i32) -> &'static str {
+    match signal {
+        libc::SIGKILL => " (SIGKILL)",
+        libc::SIGSEGV => " (SIGSEGV)",
+        libc::SIGABRT => " (SIGABRT)",
+        libc::SIGBUS => " (SIGBUS)",
+        libc::SIGILL => " (SIGILL)",
+        libc::SIGFPE => " (SIGFPE)",
+        libc::SIGTERM => " (SIGTERM)",
+        _ => "",
+    }
+}

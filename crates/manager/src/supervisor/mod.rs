@@ -1,0 +1,477 @@
+//! The manager's second thread: starts instances, notices when they die or hang, starts them again, draws the
+//! numbers once an interval, and ends it all in order.
+
+mod instance;
+mod usage;
+
+pub use usage::{NfTotals, Usage};
+
+use crate::buffers::Buffers;
+use crate::dataplane::{Command, Dataplane, Event, Snapshot};
+use crate::fabric::Fabric;
+use crate::ports::PortError;
+use crate::report::{Happening, Interval, Report};
+use crate::{Observer, Options, open_ports};
+use chainline_chain::plan::Plan;
+use chainline_shm::mapping::MapError;
+use chainline_shm::Clock;
+use instance::{Change, Instance, State};
+use rustix::event::{PollFd, PollFlags, poll};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The longest time between two looks at everything.
+const LOOK: Duration = Duration::from_millis(20);
+/// An NF that works on one burst for so long, with the core to itself for half of it, hangs.
+const HANG: Duration = Duration::from_secs(1);
+/// Time for instances to end after they were told to.
+const LAST_ORDERS: Duration = Duration::from_secs(2);
+/// Time for all instances to be built at the start; a full routing table takes seconds.
+const BUILD: Duration = Duration::from_secs(120);
+
+/// A run could not begin, or not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// Shared memory.
+    #[error("{0}")]
+    Memory(#[from] MapError),
+    /// A port.
+    #[error("port {name}: {error}")]
+    Port {
+        /// Its name in the chain file.
+        name: String,
+        /// Why.
+        error: PortError,
+    },
+    /// An instance could not be started.
+    #[error("cannot start {instance}: {what}")]
+    Spawn {
+        /// Its name.
+        instance: String,
+        /// Why.
+        what: String,
+    },
+    /// An NF could not be built.
+    #[error("{what}")]
+    Build {
+        /// Its instance.
+        instance: String,
+        /// Why, beginning with the NF's name.
+        what: String,
+    },
+    /// Something the chain file asks for is not there yet.
+    #[error("{0}")]
+    Unsupported(String),
+    /// The data path's thread ended early.
+    #[error("the data path ended early")]
+    DataPath,
+}
+
+/// A run.
+pub(crate) struct Supervisor<'a> {
+    plan: Arc<Plan>,
+    fabric: Arc<Fabric>,
+    options: &'a Options,
+    instances: Vec<Instance>,
+    commands: Sender<Command>,
+    events: Receiver<Event>,
+    thread: Option<JoinHandle<()>>,
+    happenings: Vec<Happening>,
+    watch: Vec<Watch>,
+    began: Instant,
+    done: bool,
+}
+
+/// When an instance was last seen to get on.
+#[derive(Clone, Copy)]
+struct Watch {
+    passes: u64,
+    since: Instant,
+    run_ns: u64,
+}
+
+impl<'a> Supervisor<'a> {
+    /// Creates memory, ports and the data path; nothing runs yet.
+    pub fn new(plan: Plan, options: &'a Options) -> Result<Self, RunError> {
+        unsupported(&plan)?;
+        let clock = Clock::measure(Duration::from_millis(20));
+        let max_frame = crate::max_frame(&plan, options)?;
+        let plan = Arc::new(plan);
+        let fabric = Arc::new(Fabric::create(&plan, max_frame, clock)?);
+        let (commands, inbox) = channel();
+        let (outbox, events) = channel();
+        let (ready, is_ready) = channel();
+        let (p, f, o) = (plan.clone(), fabric.clone(), options.clone());
+        let thread = std::thread::Builder::new().name("dataplane".into()).spawn(move || {
+            // DPDK devices and the free lists belong to the thread that polls them: they are made in it.
+            let made = Self::make_dataplane(&p, &f, &o, max_frame, inbox, outbox);
+            match made {
+                Ok(mut dataplane) => {
+                    let _ = ready.send(Ok(()));
+                    dataplane.run();
+                }
+                Err(e) => _ = ready.send(Err(e)),
+            }
+        });
+        let thread = thread.map_err(|_| RunError::DataPath)?;
+        let instances = (0..plan.instances.len()).map(|i| Instance::new(i, &plan)).collect();
+        let now = Instant::now();
+        let watch = vec![Watch { passes: 0, since: now, run_ns: 0 }; plan.instances.len()];
+        let mut me = Self {
+            plan,
+            fabric,
+            options,
+            instances,
+            commands,
+            events,
+            thread: Some(thread),
+            happenings: Vec::new(),
+            watch,
+            began: now,
+            done: false,
+        };
+        // Instances build their tables while the ports open.
+        me.spawn_all()?;
+        is_ready.recv().map_err(|_| RunError::DataPath)??;
+        Ok(me)
+    }
+
+    fn make_dataplane(
+        plan: &Arc<Plan>,
+        fabric: &Arc<Fabric>,
+        options: &Options,
+        max_frame: u16,
+        inbox: Receiver<Command>,
+        outbox: Sender<Event>,
+    ) -> Result<Dataplane, RunError> {
+        let sched = chainline_runtime::Sched {
+            cores: vec![plan.manager_core],
+            policy: chainline_runtime::Policy::Other,
+            ..Default::default()
+        };
+        sched.apply().map_err(|e| RunError::Spawn { instance: "the data path".into(), what: e.to_string() })?;
+        let tenants: Vec<Buffers> = fabric.regions.iter().map(|r| Buffers::new(r.clone())).collect();
+        let ports = open_ports(plan, fabric, &tenants, options, max_frame)?;
+        Dataplane::new(plan.clone(), fabric.clone(), tenants, ports, inbox, outbox)
+            .map_err(|error| RunError::Port { name: "(classifier)".into(), error })
+    }
+
+    fn spawn_all(&mut self) -> Result<(), RunError> {
+        for i in 0..self.instances.len() {
+            self.spawn(i)?;
+        }
+        Ok(())
+    }
+
+    fn spawn(&mut self, i: usize) -> Result<(), RunError> {
+        let Options { dir, program, builder, .. } = self.options;
+        self.instances[i].spawn(&self.plan, &self.fabric, dir, program, builder)
+    }
+
+    /// Runs to the end.
+    pub fn run(mut self, observer: &mut dyn Observer) -> Result<Report, RunError> {
+        self.start(observer)?;
+        self.began = Instant::now();
+        self.command(Command::Run)?;
+        observer.running(&self.plan);
+        let mut last = self.snapshot()?;
+        let mut last_totals = self.totals();
+        let mut last_usage = self.usages();
+        let mut next = self.began + self.options.interval;
+        let end = self.options.duration.map(|d| self.began + d);
+        loop {
+            let now = Instant::now();
+            let deadline = end.map_or(next, |e| e.min(next));
+            self.look(deadline.saturating_duration_since(now).min(LOOK), observer)?;
+            let now = Instant::now();
+            if self.done || (self.options.stop)() > 0 || end.is_some_and(|e| now >= e) {
+                break;
+            }
+            if now >= next {
+                next = now + self.options.interval;
+                let (snapshot, totals, usage) = (self.snapshot()?, self.totals(), self.usages());
+                let held = self.held();
+                observer.interval(&Interval::between(
+                    (&last, &last_totals, &last_usage),
+                    (&snapshot, &totals, &usage),
+                    &self.plan,
+                    &held,
+                    self.began.elapsed(),
+                ));
+                (last, last_totals, last_usage) = (snapshot, totals, usage);
+            }
+        }
+        self.end(observer)
+    }
+
+    /// Waits until every instance runs.
+    fn start(&mut self, observer: &mut dyn Observer) -> Result<(), RunError> {
+        let until = Instant::now() + BUILD;
+        while !self.instances.iter().all(|i| matches!(i.state, State::Running)) {
+            self.look(LOOK, observer)?;
+            let late = self.instances.iter().find(|i| !matches!(i.state, State::Running));
+            if let Some(i) = late.filter(|_| Instant::now() > until) {
+                let what = format!("not ready after {} s", BUILD.as_secs());
+                return Err(RunError::Spawn { instance: i.name.clone(), what });
+            }
+            if (self.options.stop)() > 0 {
+                return Err(RunError::Unsupported("interrupted before the chain was running".into()));
+            }
+            if let Some(i) = self.instances.iter().find(|i| matches!(i.state, State::Down(_)) && i.restarts == 0) {
+                let what = self.happenings.last().map_or_else(String::new, |h| h.what.clone());
+                return Err(RunError::Spawn { instance: i.name.clone(), what });
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits up to `timeout` for something to happen, and deals with it.
+    fn look(&mut self, timeout: Duration, observer: &mut dyn Observer) -> Result<(), RunError> {
+        let listening: Vec<usize> = (0..self.instances.len()).filter(|&i| self.instances[i].socket.is_some()).collect();
+        let sockets = listening.iter().filter_map(|&i| self.instances[i].socket.as_ref());
+        let mut fds: Vec<PollFd<'_>> = sockets.map(|s| PollFd::new(s, PollFlags::IN)).collect();
+        let wait = rustix::event::Timespec { tv_sec: timeout.as_secs() as _, tv_nsec: timeout.subsec_nanos().into() };
+        // An interrupted wait is a signal: the caller looks at that.
+        let _ = poll(&mut fds, Some(&wait));
+        let readable: Vec<usize> =
+            listening.iter().zip(&fds).filter(|(_, f)| !f.revents().is_empty()).map(|(i, _)| *i).collect();
+        for i in readable {
+            self.hear(i, observer)?;
+        }
+        while let Ok(event) = self.events.try_recv() {
+            match event {
+                Event::Done => self.done = true,
+                Event::Lied { instance, found } => {
+                    self.instances[instance].kill(&format!("sent {found}"));
+                }
+                Event::Reclaimed { packets } => {
+                    self.happened(None, format!("{packets} packets came back from an instance that died"), observer);
+                }
+            }
+        }
+        if self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
+            return Err(RunError::DataPath);
+        }
+        self.revive()?;
+        self.look_for_hangs();
+        Ok(())
+    }
+
+    fn hear(&mut self, i: usize, observer: &mut dyn Observer) -> Result<(), RunError> {
+        match self.instances[i].listen() {
+            Change::None | Change::Ended => {}
+            Change::Running(page) => {
+                self.watch[i] = Watch { passes: 0, since: Instant::now(), run_ns: self.instances[i].usage.run_ns };
+                self.command(Command::Up(i, page))?;
+                if self.instances[i].restarts > 0 {
+                    self.happened(Some(i), "runs again".into(), observer);
+                }
+            }
+            Change::Failed(what) => {
+                let instance = &self.instances[i];
+                if instance.start_ns.is_none() {
+                    return Err(RunError::Build { instance: instance.name.clone(), what });
+                }
+                // It ends by itself and is tried again later.
+                self.happened(Some(i), format!("could not be started again: {what}"), observer);
+            }
+            Change::Died(why) => {
+                self.command(Command::Down(i))?;
+                self.happened(Some(i), why, observer);
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts again whoever is dead and has waited long enough.
+    fn revive(&mut self) -> Result<(), RunError> {
+        for i in 0..self.instances.len() {
+            let State::Down(at) = self.instances[i].state else { continue };
+            if Instant::now() < at || self.instances[i].start_ns.is_none() {
+                continue;
+            }
+            let (answer, answered) = channel();
+            self.command(Command::Reviving(i, answer))?;
+            answered.recv().map_err(|_| RunError::DataPath)?;
+            self.instances[i].restarts += 1;
+            self.spawn(i)?;
+        }
+        Ok(())
+    }
+
+    /// Kills processes that are stuck in one burst. Who merely waits for the core is not stuck, so it must have had
+    /// the core for half of the time.
+    fn look_for_hangs(&mut self) {
+        for (instance, watch) in self.instances.iter_mut().zip(&mut self.watch) {
+            let (Some(page), Some(tid)) = (&instance.page, instance.tid) else { continue };
+            let passes = page.status().passes.load(Relaxed);
+            let stuck = page.status().busy.load(Relaxed) != 0 && passes == watch.passes;
+            if !stuck {
+                *watch = Watch { passes, since: Instant::now(), run_ns: 0 };
+                continue;
+            }
+            if watch.run_ns == 0 {
+                instance.usage.sample(tid);
+                *watch = Watch { passes, since: Instant::now(), run_ns: instance.usage.run_ns.max(1) };
+            } else if watch.since.elapsed() > HANG {
+                instance.usage.sample(tid);
+                if instance.usage.run_ns - watch.run_ns > HANG.as_nanos() as u64 / 2 {
+                    instance.kill(&format!("worked on one burst for {} s", HANG.as_secs()));
+                }
+                watch.since = Instant::now();
+                watch.run_ns = instance.usage.run_ns;
+            }
+        }
+    }
+
+    fn happened(&mut self, instance: Option<usize>, what: String, observer: &mut dyn Observer) {
+        let instance = instance.map(|i| self.instances[i].name.clone());
+        let happening = Happening { at_s: self.began.elapsed().as_secs_f64(), instance, what };
+        observer.happened(&happening);
+        self.happenings.push(happening);
+    }
+
+    fn command(&self, command: Command) -> Result<(), RunError> {
+        self.commands.send(command).map_err(|_| RunError::DataPath)
+    }
+
+    fn snapshot(&self) -> Result<Box<Snapshot>, RunError> {
+        let (answer, answered) = channel();
+        self.command(Command::Snapshot(answer))?;
+        answered.recv().map_err(|_| RunError::DataPath)
+    }
+
+    /// What each NF counted so far.
+    fn totals(&self) -> Vec<NfTotals> {
+        let mut all = vec![NfTotals::default(); self.plan.nfs.len()];
+        for (plan, instance) in self.plan.instances.iter().zip(&self.instances) {
+            for (k, &nf) in plan.nfs.iter().enumerate() {
+                all[nf] = instance.before[k].clone();
+                if let Some(page) = &instance.page {
+                    all[nf].add(page.nf(k));
+                }
+            }
+        }
+        all
+    }
+
+    /// What each instance used so far.
+    fn usages(&mut self) -> Vec<Usage> {
+        for i in &mut self.instances {
+            if let (Some(tid), State::Running) = (i.tid, &i.state) {
+                i.usage.sample(tid);
+            }
+        }
+        self.instances.iter().map(|i| i.usage).collect()
+    }
+
+    /// Packets that NFs hold on purpose, by instance.
+    fn held(&self) -> Vec<u64> {
+        let held = |i: &Instance| i.page.as_ref().map_or(0, |p| p.status().held.load(Relaxed));
+        self.instances.iter().map(held).collect()
+    }
+
+    /// Receives no more, lets the chains run empty, ends the instances, and settles the accounts.
+    fn end(mut self, observer: &mut dyn Observer) -> Result<Report, RunError> {
+        let duration = self.began.elapsed();
+        let asked = (self.options.stop)();
+        self.command(Command::StopReceiving)?;
+        observer.draining();
+        let until = Instant::now() + self.options.drain;
+        while Instant::now() < until && (self.options.stop)() <= asked.max(1) {
+            let inside: u64 = self.snapshot()?.chains.iter().map(|c| c.held).sum();
+            if inside <= self.held().iter().sum() {
+                break;
+            }
+            self.look(Duration::from_millis(2), observer)?;
+        }
+        let usage = self.usages();
+        let totals = self.totals();
+        for i in &self.instances {
+            i.stop();
+            self.fabric.bells[i.index].wake();
+        }
+        let until = Instant::now() + LAST_ORDERS;
+        let hurry = (self.options.stop)() > asked.max(1);
+        while !hurry && Instant::now() < until && self.instances.iter().any(|i| i.socket.is_some()) {
+            let before = self.happenings.len();
+            for i in 0..self.instances.len() {
+                // Nobody is started again now.
+                if matches!(self.instances[i].state, State::Down(_)) {
+                    self.instances[i].discard();
+                }
+            }
+            self.listen_to_all(Duration::from_millis(5), observer);
+            debug_assert!(self.happenings.len() >= before);
+        }
+        self.instances.iter_mut().for_each(Instance::discard);
+        let (answer, answered) = channel();
+        self.command(Command::Finish(answer))?;
+        let last = answered.recv().map_err(|_| RunError::DataPath)?;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        let restarts: Vec<u64> = self.instances.iter().map(|i| i.restarts).collect();
+        let start_ns: Vec<Option<u64>> = self.instances.iter().map(|i| i.start_ns).collect();
+        let declared = self.instances.iter().map(|i| i.declared.clone()).collect();
+        let reports = self.instances.iter().map(|i| i.reports.clone()).collect();
+        Ok(Report::new(crate::report::Ended {
+            plan: &self.plan,
+            fabric: &self.fabric,
+            duration,
+            last,
+            totals,
+            usage,
+            restarts,
+            start_ns,
+            declared,
+            reports,
+            happenings: self.happenings.drain(..).collect(),
+        }))
+    }
+
+    /// Hears last words; deaths are only noted.
+    fn listen_to_all(&mut self, timeout: Duration, observer: &mut dyn Observer) {
+        let listening: Vec<usize> = (0..self.instances.len()).filter(|&i| self.instances[i].socket.is_some()).collect();
+        let sockets = listening.iter().filter_map(|&i| self.instances[i].socket.as_ref());
+        let mut fds: Vec<PollFd<'_>> = sockets.map(|s| PollFd::new(s, PollFlags::IN)).collect();
+        let wait = rustix::event::Timespec { tv_sec: 0, tv_nsec: timeout.subsec_nanos().into() };
+        let _ = poll(&mut fds, Some(&wait));
+        let readable: Vec<usize> =
+            listening.iter().zip(&fds).filter(|(_, f)| !f.revents().is_empty()).map(|(i, _)| *i).collect();
+        for i in readable {
+            if let Change::Died(why) = self.instances[i].listen() {
+                self.happened(Some(i), why, observer);
+            }
+        }
+    }
+}
+
+impl Drop for Supervisor<'_> {
+    fn drop(&mut self) {
+        self.instances.iter_mut().for_each(Instance::discard);
+        // The data path ends when nobody can give it commands; it must be gone before its memory is.
+        let (nobody, _) = channel();
+        self.commands = nobody;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What a chain file can say and this version cannot do is refused, not ignored.
+fn unsupported(plan: &Plan) -> Result<(), RunError> {
+    for i in &plan.instances {
+        let refuse = |what: String| Err(RunError::Unsupported(format!("{}: {what}", i.name)));
+        if chainline_runtime::Policy::from_word(i.sched.policy.word()).is_none() {
+            return refuse(format!("policy {} is not available yet: use other, batch, idle, fifo or rr", i.sched.policy.word()));
+        }
+        if i.sched.slice_us.is_some() || i.sched.weight != chainline_chain::model::Weight::Auto {
+            return refuse("`slice_us` and a fixed `weight` are not available yet: leave them out".into());
+        }
+    }
+    Ok(())
+}
