@@ -35,8 +35,9 @@ lint: deps ## formats and clippy alone
 fuzz: deps ## each fuzz target for a minute
 	@for target in $$($(CARGO) +nightly fuzz list); do scripts/fuzz.sh $$target 60 || exit 1; done
 
-docs: build ## the generated references under docs/reference, and the API documentation
-	@scripts/references.sh
+docs: deps ## write the generated references anew (make test checks them), and the API documentation
+	UPDATE=1 $(CARGO) test --locked -p chainline-chain --test files
+	UPDATE=1 $(CARGO) test --locked -p chainline-nf-abi --test header
 	$(CARGO) doc --workspace --no-deps --locked
 
 clean: ## remove what was built

@@ -43,13 +43,11 @@ step "build" cargo build --workspace --all-targets --locked
 step "format" cargo fmt --all --check
 step "clippy" cargo clippy --workspace --all-targets --locked -- -D warnings
 step "documentation" env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+# Among them: the generated references are current, and the style test.
 step "cargo test" cargo test --workspace --locked --no-fail-fast
-if [[ -x scripts/references.sh ]]; then
-    step "generated references" scripts/references.sh --check
-fi
 for example in examples/rust-nf examples/c-nf; do
     if [[ -f $example/Cargo.toml ]]; then
-        step "$example" cargo test --manifest-path "$example/Cargo.toml" --target-dir "target/${example//\//-}"
+        step "$example" cargo test --locked --manifest-path "$example/Cargo.toml" --target-dir "target/${example//\//-}"
     elif [[ -f $example/Makefile ]]; then
         step "$example" make -C "$example" test
     fi
@@ -82,7 +80,7 @@ elif ! cargo fuzz --version >/dev/null 2>&1; then
 elif ! cargo +nightly --version >/dev/null 2>&1; then
     skip "fuzzing" "no nightly Rust: rustup toolchain install nightly"
 else
-    for target in $(cargo +nightly fuzz list); do
+    for target in $(cargo +nightly fuzz list --fuzz-dir fuzz); do
         # Ten seconds from the committed seeds show that a target builds and nothing shallow has broken.
         step "fuzz $target, 10 s" scripts/fuzz.sh "$target" 10
     done
