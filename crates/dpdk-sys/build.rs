@@ -11,7 +11,7 @@ const FUNCTIONS: &[&str] = &[
     "rte_dev_(dma_map|dma_unmap|probe|remove)",
     "rte_eal_(init|cleanup|get_runtime_dir)",
     "rte_eth_dev_(adjust_nb_rx_tx_desc|close|configure|get_mtu|get_port_by_name|info_get|set_mtu|start|stop)",
-    "rte_eth_(iterator_init|iterator_next|iterator_cleanup|link_get_nowait|macaddr_get|promiscuous_enable)",
+    "rte_eth_(macaddr_get|promiscuous_enable)",
     "rte_eth_(rx_queue_setup|tx_queue_setup|stats_get)",
     "rte_extmem_(un)?register",
     "rte_fib6?_(create|free|add|delete|lookup_bulk)",
@@ -25,7 +25,7 @@ const FUNCTIONS: &[&str] = &[
     "rte_version",
 ];
 const TYPES: &[&str] = &["rte_acl_rule_data", "chainline_mbuf_offset"];
-const VARS: &[&str] = &["RTE_ACL_FIELD_TYPE_.*", "RTE_ACL_M.*", "RTE_ETHER_(CRC|HDR)_LEN", "RTE_HASH_LOOKUP_BULK_MAX"];
+const VARS: &[&str] = &["CHAINLINE_.*", "RTE_ACL_FIELD_TYPE_.*", "RTE_ACL_M.*", "RTE_ETHER_(CRC|HDR)_LEN", "RTE_HASH_LOOKUP_BULK_MAX"];
 /// Only handled through pointers here.
 const OPAQUE: &[&str] =
     &["rte_mbuf.*", "rte_mempool", "rte_eth_rxconf", "rte_eth_txconf", "rte_device", "rte_eth_conf"];

@@ -58,6 +58,13 @@ void chainline_mbuf_free_bulk(struct rte_mbuf **mbufs, unsigned int n)
 	rte_pktmbuf_free_bulk(mbufs, n);
 }
 
+int chainline_link_up(uint16_t port)
+{
+	struct rte_eth_link link = { 0 };
+
+	return rte_eth_link_get_nowait(port, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+}
+
 /* Runs when the last indirect mbuf lets go of a pinned buffer whose owner was freed before: the owner goes home. */
 static void unpinned(void *buf, void *owner)
 {

@@ -20,10 +20,12 @@ FILE *chainline_log_stream(void (*sink)(const char *text, size_t len));
 uint16_t chainline_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n);
 uint16_t chainline_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n);
 
-/* Resets the fields of n mbufs that were taken raw from their pool (rte_mbuf_raw_alloc, rte_pktmbuf_reset). */
 int chainline_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsigned int n);
 void chainline_mbuf_reset_bulk(struct rte_mbuf **mbufs, unsigned int n);
 void chainline_mbuf_free_bulk(struct rte_mbuf **mbufs, unsigned int n);
+
+/* 1 when the link is up, without waiting for it: struct rte_eth_link changes its make. */
+int chainline_link_up(uint16_t port);
 
 /* Makes an initialised mbuf one with a pinned external buffer (mbuf library guide, "Direct and Indirect Buffers"). */
 void chainline_mbuf_pin(struct rte_mbuf *m, void *buf, uint64_t iova, uint16_t buf_len);

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <rte_acl.h>
 #include <rte_eal.h>
+#include <rte_dev.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
 #include <rte_fib.h>
@@ -22,10 +23,15 @@
 enum chainline_mbuf_offset {
 	CHAINLINE_MBUF_BUF_ADDR = offsetof(struct rte_mbuf, buf_addr),
 	CHAINLINE_MBUF_DATA_OFF = offsetof(struct rte_mbuf, data_off),
+	CHAINLINE_MBUF_OL_FLAGS = offsetof(struct rte_mbuf, ol_flags),
+	CHAINLINE_MBUF_VLAN_TCI = offsetof(struct rte_mbuf, vlan_tci),
 	CHAINLINE_MBUF_NB_SEGS = offsetof(struct rte_mbuf, nb_segs),
 	CHAINLINE_MBUF_PKT_LEN = offsetof(struct rte_mbuf, pkt_len),
 	CHAINLINE_MBUF_DATA_LEN = offsetof(struct rte_mbuf, data_len),
 	CHAINLINE_MBUF_POOL = offsetof(struct rte_mbuf, pool),
 	CHAINLINE_MBUF_NEXT = offsetof(struct rte_mbuf, next),
 	CHAINLINE_MBUF_SIZE = sizeof(struct rte_mbuf),
+	CHAINLINE_MBUF_HEADROOM = RTE_PKTMBUF_HEADROOM,
 };
+
+static const uint64_t CHAINLINE_MBUF_VLAN_STRIPPED = RTE_MBUF_F_RX_VLAN_STRIPPED;

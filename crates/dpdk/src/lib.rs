@@ -10,10 +10,17 @@
 //! Deliberately absent: lcores (threads belong to the caller), telemetry, and files: EAL leaves none behind.
 
 pub mod eal;
+pub mod ethdev;
+mod free_list;
 mod log;
+mod mbuf;
 mod memory;
+pub mod pool;
 pub mod tables;
 mod version;
 
 pub use eal::{EalConfig, EalError};
+pub use ethdev::{EthConfig, EthDev, EthError, EthStats, Frame};
+pub use free_list::FreeList;
+pub use pool::{HEADROOM, Pool, PoolError};
 pub use version::release;

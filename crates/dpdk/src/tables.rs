@@ -16,7 +16,7 @@ use std::ffi::CString;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// DPDK finds its tables by name, so each needs one of its own in the process.
-fn unique_name(kind: &str) -> CString {
+pub(crate) fn unique_name(kind: &str) -> CString {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     // Kinds have no NUL, so the default never comes.
     CString::new(format!("cl_{kind}_{}", NEXT.fetch_add(1, Ordering::Relaxed))).unwrap_or_default()

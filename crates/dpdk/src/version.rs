@@ -26,3 +26,14 @@ pub fn release() -> String {
     let text = unsafe { CStr::from_ptr(sys::rte_version()) };
     text.to_string_lossy().into_owned()
 }
+
+/// What the driver says of a port.
+pub(crate) fn dev_info(port: u16) -> Result<sys::rte_eth_dev_info, c_int> {
+    // SAFETY: integers and pointers that may be null, for which zeros are valid.
+    let mut info: sys::rte_eth_dev_info = unsafe { std::mem::zeroed() };
+    // SAFETY: writes the local; an unknown port is refused. The call returns nothing before 19.11 only.
+    match unsafe { sys::rte_eth_dev_info_get(port, &mut info) } {
+        0 => Ok(info),
+        errno => Err(errno),
+    }
+}

@@ -1,0 +1,292 @@
+//! Ports over a shared region, on real devices. Those that need root say so and pass without.
+
+mod common;
+
+use chainline_dpdk::{EthConfig, EthDev, EthError, Frame};
+use common::{Buffers, ETHERTYPE, exclusive, frame, ip, own_network, veth};
+use std::path::PathBuf;
+
+const STRIDE: usize = 2112;
+const COUNT: u32 = 8192;
+/// 9018 bytes with FCS.
+const JUMBO: EthConfig = EthConfig { max_frame: 9014, rx_descs: 1024, tx_descs: 1024, promiscuous: true };
+
+fn attach(args: &str, buffers: &Buffers) -> EthDev {
+    EthDev::attach(args, &buffers.pool, &EthConfig::default()).unwrap()
+}
+
+fn assert_all_free(buffers: &Buffers) {
+    assert_eq!(buffers.pool.free().len(), buffers.pool.free().capacity(), "buffers leaked");
+}
+
+struct TempFile(PathBuf);
+
+impl TempFile {
+    fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("chainline-dpdk-{}-{name}", std::process::id())))
+    }
+}
+
+impl Drop for TempFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// A capture file (draft-ietf-opsawg-pcap): header, then records.
+fn pcap(frames: &[Vec<u8>]) -> Vec<u8> {
+    let mut file = Vec::new();
+    for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65535, 1] {
+        file.extend(word.to_le_bytes());
+    }
+    for frame in frames {
+        for word in [1, 2, frame.len() as u32, frame.len() as u32] {
+            file.extend(word.to_le_bytes());
+        }
+        file.extend(frame);
+    }
+    file
+}
+
+fn read_pcap(file: &[u8]) -> Vec<Vec<u8>> {
+    let (mut frames, mut rest) = (Vec::new(), &file[24..]);
+    while rest.len() >= 16 {
+        let len = u32::from_le_bytes(rest[8..12].try_into().unwrap()) as usize;
+        frames.push(rest[16..16 + len].to_vec());
+        rest = &rest[16 + len..];
+    }
+    frames
+}
+
+#[test]
+fn null_receives_into_the_region_and_sends_from_it() {
+    let _one = exclusive();
+    let buffers = Buffers::new(STRIDE, 256);
+    let mut dev = attach("net_null0,size=60", &buffers);
+    let mut frames = [Frame::default(); 64];
+    for _ in 0..1000 {
+        assert_eq!(dev.rx(&mut frames), 64);
+        assert!(frames.iter().all(|f| f.off == 128 && f.len == 60 && f.index < 256), "{frames:?}");
+        assert_eq!(buffers.pool.free().len(), 256 - 64);
+        assert_eq!(dev.tx(&frames), 64);
+    }
+    // Nothing is free: nothing is received, and nothing breaks.
+    let mut all = [0; 256];
+    assert!(buffers.pool.free().pop_bulk(&mut all));
+    assert_eq!(dev.rx(&mut frames), 0);
+    buffers.pool.free().push_bulk(&all);
+    let stats = dev.stats();
+    assert_eq!((stats.rx_packets, stats.tx_packets), (64_000, 64_000));
+    drop(dev);
+    assert_all_free(&buffers);
+}
+
+#[test]
+fn pcap_reads_writes_and_counts_what_does_not_fit() {
+    let _one = exclusive();
+    let (input, output) = (TempFile::new("in.pcap"), TempFile::new("out.pcap"));
+    let lens = [60, 1514, 61, 1984, 1985, 9014, 14, 64];
+    let frames: Vec<Vec<u8>> = lens.iter().enumerate().map(|(n, len)| frame(n, *len)).collect();
+    std::fs::write(&input.0, pcap(&frames)).unwrap();
+
+    let buffers = Buffers::new(STRIDE, 256);
+    let args = format!("net_pcap0,rx_pcap={},tx_pcap={}", input.0.display(), output.0.display());
+    let mut dev = attach(&args, &buffers);
+    let fit: Vec<Vec<u8>> = frames.iter().filter(|f| f.len() <= STRIDE - 128).cloned().collect();
+    let got = buffers.receive(&mut dev, fit.len());
+    assert_eq!(got, fit);
+    assert_eq!(dev.rx(&mut [Frame::default(); 8]), 0);
+    assert_eq!(dev.stats().rx_oversize, (frames.len() - fit.len()) as u64);
+    buffers.send(&mut dev, &fit);
+    assert_eq!(dev.stats().tx_packets, fit.len() as u64);
+    drop(dev);
+    assert_eq!(read_pcap(&std::fs::read(&output.0).unwrap()), fit);
+    assert_all_free(&buffers);
+}
+
+#[test]
+fn jumbo_frames_take_one_large_buffer() {
+    let _one = exclusive();
+    let input = TempFile::new("jumbo.pcap");
+    let frames = vec![frame(1, 9014), frame(2, 60)];
+    std::fs::write(&input.0, pcap(&frames)).unwrap();
+    let buffers = Buffers::new(9280, 64);
+    let mut dev =
+        EthDev::attach(&format!("net_pcap1,rx_pcap={}", input.0.display()), &buffers.pool, &JUMBO).unwrap();
+    assert_eq!(buffers.receive(&mut dev, 2), frames);
+    drop(dev);
+    assert_all_free(&buffers);
+}
+
+/// Both ways between two ports, in all sizes, twice around the pool.
+fn exchange(buffers: &Buffers, one: &mut EthDev, other: &mut EthDev, lens: &[usize]) {
+    for round in 0..40 {
+        let frames: Vec<Vec<u8>> = (0..100).map(|n| frame(n + round, lens[n % lens.len()])).collect();
+        buffers.send(one, &frames);
+        assert_eq!(buffers.receive(other, frames.len()), frames);
+        buffers.send(other, &frames);
+        assert_eq!(buffers.receive(one, frames.len()), frames);
+    }
+}
+
+#[test]
+fn af_packet_on_veth() {
+    let _one = exclusive();
+    if !own_network() {
+        return;
+    }
+    veth(1500);
+    let buffers = Buffers::new(STRIDE, COUNT);
+    let mut a = attach("net_af_packet0,iface=a", &buffers);
+    let mut b = attach("net_af_packet1,iface=b", &buffers);
+    assert!(a.link_up() && a.mac() != [0; 6] && a.mtu() == 1500 && !a.copies());
+    exchange(&buffers, &mut a, &mut b, &[60, 64, 590, 1514]);
+
+    // The kernel takes VLAN tags off; they must be there again.
+    let mut tagged = frame(7, 1514);
+    tagged.splice(12..12, [0x81, 0x00, 0x60, 0x05]);
+    let mut short = frame(8, 60);
+    short.splice(12..12, [0x81, 0x00, 0xef, 0xff]);
+    let tagged = vec![tagged, short];
+    buffers.send(&mut a, &tagged);
+    assert_eq!(buffers.receive(&mut b, 2), tagged);
+    assert_eq!(tagged[0][16..18], ETHERTYPE);
+    drop((a, b));
+    assert_all_free(&buffers);
+}
+
+#[test]
+fn af_packet_carries_jumbo_frames() {
+    let _one = exclusive();
+    if !own_network() {
+        return;
+    }
+    veth(1500);
+    let buffers = Buffers::new(9280, 2048);
+    let mut a = EthDev::attach("net_af_packet2,iface=a", &buffers.pool, &JUMBO).unwrap();
+    let mut b = EthDev::attach("net_af_packet3,iface=b", &buffers.pool, &JUMBO).unwrap();
+    assert_eq!((a.mtu(), b.mtu()), (9000, 9000));
+    exchange(&buffers, &mut a, &mut b, &[60, 9014, 4096, 9000]);
+    drop((a, b));
+    assert_all_free(&buffers);
+}
+
+#[test]
+fn af_xdp_on_veth() {
+    let _one = exclusive();
+    if !own_network() {
+        return;
+    }
+    veth(1500);
+    let buffers = Buffers::new(STRIDE, COUNT);
+    let mut a = attach("net_af_xdp0,iface=a", &buffers);
+    let mut b = attach("net_af_packet4,iface=b", &buffers);
+    assert!(a.copies());
+    exchange(&buffers, &mut a, &mut b, &[60, 64, 590, 1514]);
+    // Too long for the driver's own buffers, but not for ours.
+    drop((a, b));
+    assert_all_free(&buffers);
+}
+
+#[test]
+fn af_xdp_drops_and_counts_what_its_buffers_cannot_hold() {
+    let _one = exclusive();
+    if !own_network() {
+        return;
+    }
+    veth(9000);
+    let buffers = Buffers::new(9280, COUNT);
+    let mut a = attach("net_af_xdp1,iface=a", &buffers);
+    buffers.send(&mut a, &[frame(1, 60), frame(2, 9014), frame(3, 60), frame(4, 9014)]);
+    assert_eq!(a.stats().tx_oversize, 2);
+    drop(a);
+    assert_all_free(&buffers);
+}
+
+#[test]
+fn tap_and_af_packet_on_it() {
+    let _one = exclusive();
+    if !own_network() {
+        return;
+    }
+    let buffers = Buffers::new(STRIDE, COUNT);
+    let mut tap = attach("net_tap0,iface=t", &buffers);
+    ip("link set t up");
+    let mut kernel = attach("net_af_packet5,iface=t", &buffers);
+    exchange(&buffers, &mut tap, &mut kernel, &[60, 64, 590, 1514]);
+    drop((tap, kernel));
+    assert_all_free(&buffers);
+}
+
+#[test]
+fn memif_between_two_processes() {
+    let _one = exclusive();
+    let socket = TempFile::new("memif.sock");
+    let buffers = Buffers::new(STRIDE, COUNT);
+    let args = format!("net_memif0,role=server,socket-abstract=no,socket={}", socket.0.display());
+    let mut dev = attach(&args, &buffers);
+    let mut peer = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "memif_peer", "--nocapture"])
+        .env("CHAINLINE_TEST_MEMIF", &socket.0)
+        .spawn()
+        .unwrap();
+    while !dev.link_up() {
+        assert_eq!(peer.try_wait().unwrap(), None, "the peer ended");
+        std::thread::yield_now();
+    }
+    for round in 0..20 {
+        let frames: Vec<Vec<u8>> = (0..100).map(|n| frame(n + round, 60 + n * 14)).collect();
+        buffers.send(&mut dev, &frames);
+        assert_eq!(buffers.receive(&mut dev, frames.len()), frames);
+    }
+    // It dies without a word.
+    peer.kill().unwrap();
+    peer.wait().unwrap();
+    let mut frames = [Frame::default(); 32];
+    while dev.link_up() {
+        let n = dev.rx(&mut frames);
+        buffers.release(&frames[..n]);
+        std::thread::yield_now();
+    }
+    drop(dev);
+    assert_all_free(&buffers);
+}
+
+/// The other process of the test above: sends back what it receives until it is killed.
+#[test]
+fn memif_peer() {
+    let Some(socket) = std::env::var_os("CHAINLINE_TEST_MEMIF") else { return };
+    let buffers = Buffers::new(STRIDE, COUNT);
+    let args = format!("net_memif0,role=client,socket-abstract=no,socket={}", socket.display());
+    let mut dev = attach(&args, &buffers);
+    let mut frames = [Frame::default(); 32];
+    loop {
+        let n = dev.rx(&mut frames);
+        let mut sent = 0;
+        while sent < n {
+            sent += dev.tx(&frames[sent..n]);
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn refusals_explain_themselves_and_leave_nothing() {
+    let _one = exclusive();
+    let buffers = Buffers::new(STRIDE, 64);
+    let refuse = |args: &str, config: &EthConfig| EthDev::attach(args, &buffers.pool, config).unwrap_err();
+    let usual = EthConfig::default();
+    let error = refuse("net_pcap2,rx_pcap=/nonexistent/file.pcap", &usual);
+    assert!(error.to_string().contains("net_pcap2"), "{error}");
+    let error = refuse("net_nonsense0", &usual);
+    assert!(matches!(error, EthError::Step { .. }), "{error}");
+    let error = refuse("net_null1", &JUMBO);
+    assert!(matches!(error, EthError::FrameTooLong { most: 1984, .. }), "{error}");
+    let error = refuse("0000:ff:00.0", &usual);
+    assert!(matches!(error, EthError::Eal(_)), "{error}");
+    // A name can be used again after a failure and after a drop.
+    for _ in 0..3 {
+        drop(attach("net_null1", &buffers));
+    }
+    assert_all_free(&buffers);
+}
