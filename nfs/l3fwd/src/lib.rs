@@ -1,1 +1,137 @@
-//! l3fwd
+//! `l3fwd`: forwards IPv4 and IPv6 packets to the next hop of the longest prefix that matches.
+//!
+//! A burst's destinations are looked up together in `rte_fib` and `rte_fib6`; then each packet gets its next hop's
+//! hardware addresses, one less of time to live, and a checksum that was put right without a new sum (RFC 1624).
+//! What a router must refuse it refuses as RFC 1812 says, but silently: it has no address to send ICMP errors from.
+//! Deliberately absent: ARP and neighbour discovery, fragmentation, martian filters, multicast.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod config;
+mod routes;
+mod state;
+
+pub use config::{Args, Format, NextHop, NonIp};
+pub use state::State as L3fwd;
+
+use chainline_nf::{Burst, Ctx, Env, Error, Nf, Packet, Verdict};
+use chainline_packet::{Layers, Malformed, checksum, ether::Mac, ipv4, parse};
+use config::Rewrite;
+
+/// The kind, for registries.
+pub const KIND: chainline_nf::Kind = chainline_nf::Kind::of::<L3fwd>();
+
+impl Nf for L3fwd {
+    const KIND: &'static str = "l3fwd";
+    const ABOUT: &'static str = "forwards IPv4 and IPv6 by longest prefix match";
+    type Args = Args;
+
+    fn new(args: Args, env: &mut Env<'_>) -> Result<Self, Error> {
+        Self::new(&args, env)
+    }
+
+    fn process(&mut self, burst: &mut Burst<'_>, ctx: &mut Ctx<'_>) {
+        (self.pending4.len, self.pending6.len) = (0, 0);
+        for i in 0..burst.len() {
+            let data = burst.packets()[i].data();
+            let layers = parse(data);
+            match self.check(data, &layers) {
+                Ok(4) => self.pending4.push(i, layers.l3, layers.tuple.dst_v4()),
+                Ok(6) => self.pending6.push(i, layers.l3, layers.tuple.dst_bytes()),
+                Ok(_) => {
+                    ctx.count(self.non_ip, 1);
+                    burst.set(i, self.non_ip_verdict);
+                }
+                Err(verdict) => burst.set(i, verdict),
+            }
+        }
+        self.look_up();
+        let mut forwarded = 0;
+        let no_route = Verdict::drop(self.reasons.no_route);
+        let p = &self.pending4;
+        for ((at, l3), hop) in p.at[..p.len].iter().zip(&p.l3).zip(&p.hop) {
+            match self.hops.get(*hop as usize) {
+                Some(hop) => {
+                    send(&mut burst.packets_mut()[usize::from(*at)], usize::from(*l3), hop, |header| {
+                        // Checked before: it is not the last hop.
+                        let _ttl = header.first_chunk_mut().and_then(ipv4::decrement_ttl);
+                    });
+                    forwarded += 1;
+                }
+                None => burst.set(usize::from(*at), no_route),
+            }
+        }
+        let p = &self.pending6;
+        for ((at, l3), hop) in p.at[..p.len].iter().zip(&p.l3).zip(&p.hop) {
+            match self.hops.get(*hop as usize) {
+                Some(hop) => {
+                    send(&mut burst.packets_mut()[usize::from(*at)], usize::from(*l3), hop, |header| {
+                        if let Some(hop_limit) = header.get_mut(7) {
+                            *hop_limit = hop_limit.saturating_sub(1);
+                        }
+                    });
+                    forwarded += 1;
+                }
+                None => burst.set(usize::from(*at), no_route),
+            }
+        }
+        ctx.count(self.forwarded, forwarded);
+    }
+
+    fn report(&self) -> Option<String> {
+        Some(self.describe())
+    }
+}
+
+impl L3fwd {
+    /// The IP version of a packet that may be forwarded, 0 of one that is not IP; else the verdict.
+    #[inline]
+    fn check(&self, data: &[u8], layers: &Layers) -> Result<u8, Verdict> {
+        if layers.malformed.is_some_and(|m| !forwarded_nevertheless(m)) {
+            return Err(Verdict::drop(self.reasons.malformed));
+        }
+        let version = layers.tuple.version();
+        let header = data.get(usize::from(layers.l3)..).unwrap_or_default();
+        let time_to_live = match version {
+            4 => match header.first_chunk() {
+                Some(head) if header_checksum_ok(head, header) => head[8],
+                _ => return Err(Verdict::drop(self.reasons.bad_checksum)),
+            },
+            6 => header.get(7).copied().unwrap_or(0),
+            _ => return Ok(0),
+        };
+        // RFC 1812 §5.3.1; RFC 8200 §3: a packet that arrives with 1 has come to its end.
+        if time_to_live <= 1 { Err(Verdict::drop(self.reasons.ttl_expired)) } else { Ok(version) }
+    }
+}
+
+/// What is behind the IP header is none of a router's business (RFC 7045 §2.1 for extension headers).
+fn forwarded_nevertheless(fault: Malformed) -> bool {
+    fault.is_l4() || fault == Malformed::Extensions
+}
+
+/// RFC 1812 §5.2.2: a router must verify it.
+#[inline]
+fn header_checksum_ok(head: &[u8; 20], header: &[u8]) -> bool {
+    if head[0] & 15 == 5 {
+        checksum::ipv4_header_ok(head)
+    } else {
+        ipv4::Ipv4::new(header).is_some_and(|ip| ip.checksum_ok())
+    }
+}
+
+/// Writes the next hop's addresses and changes the layer-3 header.
+#[inline]
+fn send(packet: &mut Packet<'_>, l3: usize, hop: &Rewrite, change: impl FnOnce(&mut [u8])) {
+    let data = packet.data_mut();
+    if let Some(addresses) = data.first_chunk_mut::<12>() {
+        let [a, b, c, d, e, f, ..] = *addresses;
+        let src = hop.src.unwrap_or(Mac([a, b, c, d, e, f]));
+        addresses[..6].copy_from_slice(&hop.dst.0);
+        addresses[6..].copy_from_slice(&src.0);
+    }
+    if let Some(header) = data.get_mut(l3..) {
+        change(header);
+    }
+}
