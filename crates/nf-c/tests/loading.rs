@@ -351,3 +351,18 @@ fn the_schema_of_a_rust_nf_travels_with_it() {
     let subject: &dyn Subject = &kind;
     assert!(subject.build(json!({"panic": "never"}), &mut Env::new(Path::new("."), &[])).is_ok());
 }
+
+/// Nothing on the way of a burst into C and back takes memory.
+#[test]
+fn a_burst_allocates_nothing() {
+    let object = compile("alloc", include_str!("objects/good.c"));
+    let (mut nf, _) = build(&load(&object.0).unwrap(), json!({})).unwrap();
+    let counters = [const { AtomicU64::new(0) }; 2];
+    let mut buffers = vec![[2_u8; 256]; 256];
+    let mut burst = Burst::new();
+    for b in &mut buffers {
+        burst.push(Packet::new(b, 64, 64, PacketMeta::default()).unwrap()).unwrap();
+    }
+    let used = allocation_counter::measure(|| nf.process(&mut burst, &mut Ctx::new(0, &counters, &mut NoHolds)));
+    assert_eq!((used.count_total, counters[0].load(Relaxed)), (0, 256));
+}

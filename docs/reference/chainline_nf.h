@@ -1,0 +1,1 @@
+../../crates/nf-abi/include/chainline_nf.h
