@@ -25,7 +25,8 @@ const FUNCTIONS: &[&str] = &[
     "rte_version",
 ];
 const TYPES: &[&str] = &["rte_acl_rule_data", "chainline_mbuf_offset"];
-const VARS: &[&str] = &["CHAINLINE_.*", "RTE_ACL_FIELD_TYPE_.*", "RTE_ACL_M.*", "RTE_ETHER_(CRC|HDR)_LEN", "RTE_HASH_LOOKUP_BULK_MAX"];
+const VARS: &[&str] =
+    &["CHAINLINE_.*", "RTE_ACL_FIELD_TYPE_.*", "RTE_ACL_M.*", "RTE_ETHER_(CRC|HDR)_LEN", "RTE_HASH_LOOKUP_BULK_MAX"];
 /// Only handled through pointers here.
 const OPAQUE: &[&str] =
     &["rte_mbuf.*", "rte_mempool", "rte_eth_rxconf", "rte_eth_txconf", "rte_device", "rte_eth_conf"];

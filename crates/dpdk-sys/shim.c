@@ -2,6 +2,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* fopencookie */
 #endif
+#include <stdarg.h>
 #include <stdio.h>
 #include <sys/types.h>
 
@@ -17,6 +18,8 @@ int chainline_errno(void)
 	return rte_errno;
 }
 
+static FILE *log_stream;
+
 static ssize_t log_write(void *sink, const char *text, size_t len)
 {
 	((void (*)(const char *, size_t))sink)(text, len);
@@ -25,11 +28,21 @@ static ssize_t log_write(void *sink, const char *text, size_t len)
 
 FILE *chainline_log_stream(void (*sink)(const char *text, size_t len))
 {
-	FILE *f = fopencookie((void *)sink, "w", (cookie_io_functions_t){ .write = log_write });
+	log_stream = fopencookie((void *)sink, "w", (cookie_io_functions_t){ .write = log_write });
+	if (log_stream != NULL)
+		setvbuf(log_stream, NULL, _IOLBF, BUFSIZ);
+	return log_stream;
+}
 
-	if (f != NULL)
-		setvbuf(f, NULL, _IOLBF, BUFSIZ);
-	return f;
+static int log_print(int level, const char *format, va_list args)
+{
+	/* 0 is the only level that tells of something wrong. */
+	return level == 0 && log_stream != NULL ? vfprintf(log_stream, format, args) : 0;
+}
+
+void *chainline_log_printer(void)
+{
+	return (void *)log_print;
 }
 
 uint16_t chainline_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n)

@@ -17,6 +17,9 @@ int chainline_errno(void);
 /* A stream whose text goes to `sink`: rte_openlog_stream wants a FILE. */
 FILE *chainline_log_stream(void (*sink)(const char *text, size_t len));
 
+/* A printer for libbpf and libxdp (libbpf_print_fn_t), which net_af_xdp uses: warnings go to the stream above. */
+void *chainline_log_printer(void);
+
 uint16_t chainline_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n);
 uint16_t chainline_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n);
 

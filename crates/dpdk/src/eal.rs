@@ -116,6 +116,7 @@ fn start(config: &EalConfig) -> Result<(), EalError> {
     drop(hurry);
     drop(affinity);
     remove_runtime_dir();
+    log::capture_xdp();
     if result < 0 {
         return Err(EalError::Init(log::explain(version::strerror(errno))));
     }

@@ -18,11 +18,14 @@ use std::rc::Rc;
 /// Bytes of an Ethernet header, which an MTU does not count.
 const ETHER_HEADER: u16 = sys::RTE_ETHER_HDR_LEN as u16;
 const USUAL_MTU: u16 = 1500;
+/// `RTE_ETHER_MIN_MTU`, from RFC 791.
+const LEAST_MTU: u16 = 68;
 
 /// How a port is set up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EthConfig {
-    /// The longest frame in bytes, without FCS: 1514 for the usual MTU, 9014 for 9018-byte jumbo frames.
+    /// The longest frame in bytes, without FCS: 1514 for the usual MTU, 9014 for 9018-byte jumbo frames. The MTU of an
+    /// interface below `net_af_packet` is left to its owner.
     pub max_frame: u16,
     /// Receive descriptors; the driver may round.
     pub rx_descs: u16,
@@ -128,6 +131,8 @@ pub struct EthDev {
     device: *mut sys::rte_device,
     /// Whether the device may read and write the region by itself.
     dma: bool,
+    /// The MTU, where the driver's word for it means nothing.
+    ring_mtu: Option<u16>,
     rx_oversize: u64,
     rx_no_buffer: u64,
     tx_oversize: u64,
@@ -180,6 +185,7 @@ impl EthDev {
             own: None,
             device: info.device,
             dma: false,
+            ring_mtu: args.sizes_its_ring().then_some(mtu(config)),
             rx_oversize: 0,
             rx_no_buffer: 0,
             tx_oversize: 0,
@@ -195,7 +201,7 @@ impl EthDev {
     }
 
     fn start(&mut self, config: &EthConfig, max_mtu: u32) -> Result<(), EthError> {
-        let mtu = config.max_frame.saturating_sub(ETHER_HEADER).max(68);
+        let mtu = mtu(config);
         if u32::from(mtu) > max_mtu {
             return Err(EthError::FrameTooLong {
                 device: self.name.clone(),
@@ -213,7 +219,7 @@ impl EthDev {
             self.check("configure it", sys::rte_eth_dev_configure(self.port, 1, 1, &conf))?;
             let fitted = sys::rte_eth_dev_adjust_nb_rx_tx_desc(self.port, &mut rx_descs, &mut tx_descs);
             self.check("fit its queues", fitted)?;
-            if mtu > USUAL_MTU {
+            if mtu > USUAL_MTU && self.ring_mtu.is_none() {
                 // Drivers without a notion of MTU take any frame that fits a buffer.
                 match sys::rte_eth_dev_set_mtu(self.port, mtu) {
                     0 => {}
@@ -297,9 +303,12 @@ impl EthDev {
         mac.addr_bytes
     }
 
-    /// The MTU in bytes.
+    /// The MTU in bytes: what the driver is set to, not the kernel's for an interface below it.
     #[must_use]
     pub fn mtu(&self) -> u16 {
+        if let Some(mtu) = self.ring_mtu {
+            return mtu;
+        }
         let mut mtu = 0;
         // SAFETY: the port is attached; the call writes the local.
         unsafe { sys::rte_eth_dev_get_mtu(self.port, &mut mtu) };
@@ -328,6 +337,10 @@ impl Drop for EthDev {
             sys::rte_dev_remove(self.device);
         }
     }
+}
+
+fn mtu(config: &EthConfig) -> u16 {
+    config.max_frame.saturating_sub(ETHER_HEADER).max(LEAST_MTU)
 }
 
 fn c_string(text: &str) -> Result<CString, EthError> {

@@ -4,7 +4,7 @@
 //! takes it along. Any thread may write.
 
 use chainline_dpdk_sys as sys;
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 /// Enough for the handful of lines that belong to one failure.
@@ -28,6 +28,30 @@ pub(crate) fn capture() {
             }
         }
     });
+}
+
+/// Sends the words of the libraries that `net_af_xdp` uses the same way. They are loaded with the drivers, and write to
+/// stderr by themselves, so this follows EAL's start.
+pub(crate) fn capture_xdp() {
+    for (library, setter) in [
+        (c"libbpf.so.1", c"libbpf_set_print"),
+        (c"libbpf.so.0", c"libbpf_set_print"),
+        (c"libxdp.so.1", c"libxdp_set_print"),
+    ] {
+        // SAFETY: both strings are NUL-terminated. RTLD_NOLOAD finds the library only if a driver has loaded it, and
+        // drivers stay loaded. The setter takes a printer and returns the one before.
+        unsafe {
+            let library = libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+            if library.is_null() {
+                continue;
+            }
+            let symbol = libc::dlsym(library, setter.as_ptr());
+            if !symbol.is_null() {
+                let set: unsafe extern "C" fn(*mut c_void) -> *mut c_void = std::mem::transmute(symbol);
+                set(sys::chainline_log_printer());
+            }
+        }
+    }
 }
 
 /// What was logged since the last call, as lines joined by `; `, and empties it.

@@ -55,9 +55,27 @@ struct Region {
     base: NonNull<u8>,
     len: usize,
     stride: u16,
+    /// Keeps a shared region mapped.
+    memory: Option<chainline_shm::Region>,
 }
 
 impl Pool {
+    /// The buffers of a shared region, which stays mapped as long as the pool or a port over it lives.
+    ///
+    /// # Errors
+    /// [`PoolError`].
+    pub fn over(region: &chainline_shm::Region, free: Rc<FreeList>) -> Result<Self, PoolError> {
+        let memory = region.mapping();
+        let base = NonNull::new(memory.as_ptr()).ok_or_else(|| PoolError::Layout("at address zero".into()))?;
+        // SAFETY: a `Mapping` is readable and writable for as long as it lives, and `memory` below keeps it alive;
+        // a region holds packet data and nothing else.
+        let mut pool = unsafe { Self::new(base, memory.len(), region.stride() as usize, region.count(), free) }?;
+        if let Some(inner) = Rc::get_mut(&mut pool.0) {
+            inner.memory = Some(region.clone());
+        }
+        Ok(pool)
+    }
+
     /// Makes headers for `count` buffers of `stride` bytes each at `base`.
     ///
     /// # Errors
@@ -102,7 +120,7 @@ impl Pool {
         if known != 0 {
             return Err(PoolError::Library { count, why: log::explain(version::strerror(version::errno())) });
         }
-        Ok(Self(Rc::new(Region { mempool, base, len, stride: room })))
+        Ok(Self(Rc::new(Region { mempool, base, len, stride: room, memory: None })))
     }
 
     /// The free buffers.

@@ -111,8 +111,7 @@ fn jumbo_frames_take_one_large_buffer() {
     let frames = vec![frame(1, 9014), frame(2, 60)];
     std::fs::write(&input.0, pcap(&frames)).unwrap();
     let buffers = Buffers::new(9280, 64);
-    let mut dev =
-        EthDev::attach(&format!("net_pcap1,rx_pcap={}", input.0.display()), &buffers.pool, &JUMBO).unwrap();
+    let mut dev = EthDev::attach(&format!("net_pcap1,rx_pcap={}", input.0.display()), &buffers.pool, &JUMBO).unwrap();
     assert_eq!(buffers.receive(&mut dev, 2), frames);
     drop(dev);
     assert_all_free(&buffers);
@@ -137,8 +136,8 @@ fn af_packet_on_veth() {
     }
     veth(1500);
     let buffers = Buffers::new(STRIDE, COUNT);
-    let mut a = attach("net_af_packet0,iface=a", &buffers);
-    let mut b = attach("net_af_packet1,iface=b", &buffers);
+    let mut a = attach("net_af_packet0,iface=va", &buffers);
+    let mut b = attach("net_af_packet1,iface=vb", &buffers);
     assert!(a.link_up() && a.mac() != [0; 6] && a.mtu() == 1500 && !a.copies());
     exchange(&buffers, &mut a, &mut b, &[60, 64, 590, 1514]);
 
@@ -161,10 +160,10 @@ fn af_packet_carries_jumbo_frames() {
     if !own_network() {
         return;
     }
-    veth(1500);
+    veth(9000);
     let buffers = Buffers::new(9280, 2048);
-    let mut a = EthDev::attach("net_af_packet2,iface=a", &buffers.pool, &JUMBO).unwrap();
-    let mut b = EthDev::attach("net_af_packet3,iface=b", &buffers.pool, &JUMBO).unwrap();
+    let mut a = EthDev::attach("net_af_packet2,iface=va", &buffers.pool, &JUMBO).unwrap();
+    let mut b = EthDev::attach("net_af_packet3,iface=vb", &buffers.pool, &JUMBO).unwrap();
     assert_eq!((a.mtu(), b.mtu()), (9000, 9000));
     exchange(&buffers, &mut a, &mut b, &[60, 9014, 4096, 9000]);
     drop((a, b));
@@ -179,12 +178,13 @@ fn af_xdp_on_veth() {
     }
     veth(1500);
     let buffers = Buffers::new(STRIDE, COUNT);
-    let mut a = attach("net_af_xdp0,iface=a", &buffers);
-    let mut b = attach("net_af_packet4,iface=b", &buffers);
+    let mut a = attach("net_af_xdp0,iface=va", &buffers);
+    let mut b = attach("net_af_packet4,iface=vb", &buffers);
     assert!(a.copies());
     exchange(&buffers, &mut a, &mut b, &[60, 64, 590, 1514]);
-    // Too long for the driver's own buffers, but not for ours.
+    assert!(ip("-d link show va").contains("xdp"));
     drop((a, b));
+    assert!(!ip("-d link show va").contains("xdp"), "the XDP program stays");
     assert_all_free(&buffers);
 }
 
@@ -194,9 +194,9 @@ fn af_xdp_drops_and_counts_what_its_buffers_cannot_hold() {
     if !own_network() {
         return;
     }
-    veth(9000);
+    veth(1500);
     let buffers = Buffers::new(9280, COUNT);
-    let mut a = attach("net_af_xdp1,iface=a", &buffers);
+    let mut a = attach("net_af_xdp1,iface=va", &buffers);
     buffers.send(&mut a, &[frame(1, 60), frame(2, 9014), frame(3, 60), frame(4, 9014)]);
     assert_eq!(a.stats().tx_oversize, 2);
     drop(a);
@@ -210,9 +210,9 @@ fn tap_and_af_packet_on_it() {
         return;
     }
     let buffers = Buffers::new(STRIDE, COUNT);
-    let mut tap = attach("net_tap0,iface=t", &buffers);
-    ip("link set t up");
-    let mut kernel = attach("net_af_packet5,iface=t", &buffers);
+    let mut tap = attach("net_tap0,iface=vt", &buffers);
+    ip("link set vt up");
+    let mut kernel = attach("net_af_packet5,iface=vt", &buffers);
     exchange(&buffers, &mut tap, &mut kernel, &[60, 64, 590, 1514]);
     drop((tap, kernel));
     assert_all_free(&buffers);

@@ -36,7 +36,7 @@ impl Devargs {
             return Err(wrong("expected a name of at most 63 bytes"));
         }
         let mut this = Self { text: devargs.to_owned(), name_len: name.len() };
-        if name.starts_with("net_af_packet") {
+        if this.sizes_its_ring() {
             this.size_packet_ring(stride, config);
         }
         Ok(this)
@@ -60,6 +60,11 @@ impl Devargs {
     /// `net_af_xdp` registers its mempool's own memory with the kernel and refuses any other.
     pub(super) fn needs_own_buffers(&self) -> bool {
         self.name().starts_with("net_af_xdp")
+    }
+
+    /// `net_af_packet` calls 1500 its largest MTU, though the ring decides, and would set the interface's own.
+    pub(super) fn sizes_its_ring(&self) -> bool {
+        self.name().starts_with("net_af_packet")
     }
 
     fn has(&self, key: &str) -> bool {
@@ -97,7 +102,9 @@ mod tests {
 
     #[test]
     fn tells_pci_from_virtual_devices() {
-        for (text, pci) in [("0000:3b:00.0", true), ("3b:00.1,rx=1", true), ("net_null0", false), ("net_tap0,iface=a:b.c", false)] {
+        for (text, pci) in
+            [("0000:3b:00.0", true), ("3b:00.1,rx=1", true), ("net_null0", false), ("net_tap0,iface=a:b.c", false)]
+        {
             assert_eq!(parse(text).unwrap().is_pci(), pci, "{text}");
         }
         assert!(parse("").is_err() && parse(",iface=x").is_err() && parse("net null").is_err());
@@ -116,6 +123,9 @@ mod tests {
             assert!(frame % 16 == 0 && block % frame == 0 && block % 4096 == 0 && count % (block / frame) == 0);
             assert!(frame - PACKET_RESERVED <= stride - 128, "the driver would refuse {frame} for {stride}");
         }
-        assert_eq!(parse("net_af_packet0,iface=x,framesz=2048").unwrap().as_str(), "net_af_packet0,iface=x,framesz=2048");
+        assert_eq!(
+            parse("net_af_packet0,iface=x,framesz=2048").unwrap().as_str(),
+            "net_af_packet0,iface=x,framesz=2048"
+        );
     }
 }

@@ -129,9 +129,8 @@ impl EthDev {
     #[cold]
     fn adopt(&mut self, mbuf: Mbuf) -> Option<Frame> {
         // SAFETY: the driver handed the mbuf over.
-        let (len, stripped) = unsafe {
-            (mbuf.pkt_len() as usize, mbuf.ol_flags() & sys::CHAINLINE_MBUF_VLAN_STRIPPED != 0)
-        };
+        let (len, stripped) =
+            unsafe { (mbuf.pkt_len() as usize, mbuf.ol_flags() & sys::CHAINLINE_MBUF_VLAN_STRIPPED != 0) };
         let tag = if stripped && len >= VLAN_OFFSET { VLAN_TAG } else { 0 };
         let mut index = [0];
         let fits = len + tag <= self.pool.stride() - usize::from(HEADROOM);

@@ -132,15 +132,16 @@ pub fn own_network() -> bool {
     true
 }
 
-/// Runs `ip` here.
-pub fn ip(args: &str) {
+/// Runs `ip` here and returns what it prints.
+pub fn ip(args: &str) -> String {
     let output = Command::new("ip").args(args.split(' ')).output().expect("iproute2 is installed");
     assert!(output.status.success(), "ip {args}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// A veth pair `a`, `b`, up.
+/// A veth pair `va`, `vb`, up.
 pub fn veth(mtu: u16) {
-    ip(&format!("link add a mtu {mtu} type veth peer name b mtu {mtu}"));
-    ip("link set a up");
-    ip("link set b up");
+    ip(&format!("link add va mtu {mtu} type veth peer name vb mtu {mtu}"));
+    ip("link set va up");
+    ip("link set vb up");
 }
