@@ -1,1 +1,14 @@
-fn main() {}
+//! `chainline`: runs service chains of network functions.
+
+mod args;
+mod cli;
+mod cmd;
+mod exit;
+mod input;
+mod kinds;
+mod output;
+mod report;
+
+fn main() -> std::process::ExitCode {
+    cli::main()
+}

@@ -200,6 +200,13 @@ impl Diagnostics {
         &self.items
     }
 
+    /// These and others of the same file.
+    #[must_use]
+    pub fn merge(mut self, others: Self) -> Self {
+        self.items.extend(others.items);
+        Self::new(&self.name, &self.text, self.items)
+    }
+
     /// How many of them are errors.
     #[must_use]
     pub fn errors(&self) -> usize {

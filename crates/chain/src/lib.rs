@@ -24,3 +24,4 @@ pub use graph::{dot, mermaid};
 pub use load::{Host, load, load_bytes, load_for};
 pub use schema::schema;
 pub use table::table;
+pub use tree::MAX_BYTES;

@@ -1,0 +1,41 @@
+//! The subcommands. A new one is a file under `cmd/` with a `clap::Args` type that has
+//! `run(self) -> anyhow::Result<Exit>`, a `mod` line and a line in the list below; its help comes from the type's
+//! documentation.
+
+mod doctor;
+mod generate;
+mod golden;
+mod graph;
+mod plan;
+mod schema;
+mod validate;
+
+use crate::exit::Exit;
+
+macro_rules! commands {
+    ($($(#[$attribute:meta])* $name:ident($args:ty),)*) => {
+        #[derive(Debug, clap::Subcommand)]
+        pub enum Command {
+            $($(#[$attribute])* $name($args),)*
+        }
+
+        impl Command {
+            pub fn run(self) -> anyhow::Result<Exit> {
+                match self {
+                    $(Self::$name(args) => args.run(),)*
+                }
+            }
+        }
+    };
+}
+
+commands! {
+    Validate(validate::Validate),
+    Plan(plan::Plan),
+    Graph(graph::Graph),
+    Doctor(doctor::Doctor),
+    Schema(schema::Schema),
+    Golden(golden::Golden),
+    #[command(hide = true)]
+    Generate(generate::Generate),
+}

@@ -1,0 +1,38 @@
+//! `chainline schema`
+
+use crate::exit::{Exit, WrongInput};
+use crate::{kinds, output};
+
+/// Prints the JSON Schema of the chain file, or of the arguments of one kind of NF.
+///
+/// Editors with a YAML language server complete and check chain files that begin with
+/// `# yaml-language-server: $schema=chain-file.schema.json`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub struct Schema {
+    /// A built-in kind of NF, such as `firewall`: the schema of its `args`.
+    kind: Option<String>,
+}
+
+const HELP: &str = "\
+Examples:
+  chainline schema > chain-file.schema.json
+  chainline schema firewall";
+
+impl Schema {
+    pub fn run(self) -> anyhow::Result<Exit> {
+        let schema = match self.kind {
+            None => chainline_chain::schema(),
+            Some(name) => {
+                let registry = kinds::registry();
+                let Some(kind) = registry.get(&name) else {
+                    let kinds = registry.iter().map(|k| k.name).collect::<Vec<_>>().join(", ");
+                    return Err(WrongInput(format!("found the kind \"{name}\", expected one of {kinds}")).into());
+                };
+                (kind.args_schema)()
+            }
+        };
+        output::text(&(serde_json::to_string_pretty(&schema)? + "\n"))?;
+        Ok(Exit::Ok)
+    }
+}
