@@ -78,7 +78,7 @@ lab_wait_for() {
             echo "$what: no answer within 10 s" >&2
             return 1
         fi
-        read -rt 0.1 <> <(:) || true
+        sleep 0.1
     done
 }
 

@@ -8,7 +8,7 @@ use chainline_style::{Crate, crates};
 const MAY_USE: &[(&str, &[&str])] = &[
     ("chainline-chain", &["chainline-packet"]),
     ("chainline-doctor", &[]),
-    ("chainline-dpdk", &["chainline-dpdk-sys", "chainline-packet"]),
+    ("chainline-dpdk", &["chainline-dpdk-sys", "chainline-shm"]),
     ("chainline-dpdk-sys", &[]),
     (
         "chainline-manager",
