@@ -24,7 +24,8 @@ use chainline_chain::model::Port as PortSpec;
 use chainline_chain::plan::Plan;
 use chainline_runtime::Builder;
 use fabric::Fabric;
-use ports::{Capture, CaptureReader, Generator, Port, Sink};
+use chainline_dpdk::Pool;
+use ports::{Capture, CaptureReader, Device, Generator, Port, Sink};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,11 +91,22 @@ fn max_frame(plan: &Plan, options: &Options) -> Result<u16, RunError> {
                     .longest(),
                 None => 0,
             },
-            _ => 0,
+            PortSpec::Sink(_) => 0,
+            device => 8 + device_frame(device), // and two VLAN tags
         };
         largest = largest.max(frame);
     }
     Ok(largest)
+}
+
+/// The longest untagged frame of a device, in bytes without FCS: as its interface's MTU says.
+pub(crate) fn device_frame(spec: &PortSpec) -> u16 {
+    let interface = match spec {
+        PortSpec::AfPacket(d) | PortSpec::AfXdp(d) | PortSpec::Tap(d) => Some(&d.interface),
+        _ => None,
+    };
+    let mtu = interface.and_then(|i| std::fs::read_to_string(format!("/sys/class/net/{i}/mtu")).ok());
+    mtu.and_then(|m| m.trim().parse::<u16>().ok()).unwrap_or(1500).clamp(68, 9004) + 14
 }
 
 /// Opens every port, in the thread that will poll it.
@@ -106,19 +118,36 @@ fn open_ports(
     max_frame: u16,
 ) -> Result<Vec<Box<dyn Port>>, RunError> {
     let clock = &fabric.clock;
-    let _ = (tenants, max_frame);
-    plan.ports
-        .iter()
-        .map(|p| {
-            let opened: Result<Box<dyn Port>, PortError> = (|| {
-                Ok(match &p.spec {
-                    PortSpec::Generator(g) => Box::new(Generator::open(g, clock)?) as Box<dyn Port>,
-                    PortSpec::Sink(_) => Box::new(Sink),
-                    PortSpec::Pcap(c) => Box::new(Capture::open(&options.dir, c, clock)?),
-                    other => return Err(PortError::Device(format!("{other:?} cannot be opened yet"))),
-                })
-            })();
-            opened.map_err(|error| RunError::Port { name: p.name.clone(), error })
-        })
-        .collect()
+    // Pools of mbuf headers, for tenants whose ports need them.
+    let mut pools: Vec<Option<Pool>> = tenants.iter().map(|_| None).collect();
+    let mut ports: Vec<Box<dyn Port>> = Vec::new();
+    for (number, p) in plan.ports.iter().enumerate() {
+        let failed = |error| RunError::Port { name: p.name.clone(), error };
+        ports.push(match &p.spec {
+            PortSpec::Generator(g) => Box::new(Generator::open(g, clock).map_err(failed)?),
+            PortSpec::Sink(_) => Box::new(Sink),
+            PortSpec::Pcap(c) => Box::new(Capture::open(&options.dir, c, clock).map_err(failed)?),
+            device => {
+                let tenant = home_of(plan, fabric, number);
+                let pool = match &mut pools[tenant] {
+                    Some(pool) => pool,
+                    none => {
+                        let buffers = &tenants[tenant];
+                        let pool = Pool::over(buffers.region(), buffers.free_list().clone())
+                            .map_err(|e| failed(PortError::Device(e.to_string())))?;
+                        none.insert(pool)
+                    }
+                };
+                let frame = if plan.max_frame_bytes > 0 { max_frame } else { device_frame(device) };
+                Box::new(Device::open(device, number, &options.dir, pool, frame).map_err(failed)?)
+            }
+        });
+    }
+    Ok(ports)
+}
+
+/// The tenant whose buffers a port uses: that of the first chain at it. Frames of others are copied.
+pub(crate) fn home_of(plan: &Plan, fabric: &Fabric, port: usize) -> usize {
+    let chain = plan.chains.iter().position(|c| c.ingress == port || c.egress == port);
+    fabric.tenant_of(plan, chain.unwrap_or(0))
 }

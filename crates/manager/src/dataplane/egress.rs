@@ -1,9 +1,10 @@
 //! Packets out: from the last queue of a chain to its port; and packets that NFs dropped, back.
 
+use super::ingress::copy_to;
 use super::{Dataplane, Event};
 use crate::ports::{Frame, PORT_BURST};
 use arrayvec::ArrayVec;
-use chainline_shm::{Bell, Consumer, clock::ticks};
+use chainline_shm::{Bell, Consumer, HEADROOM, clock::ticks};
 
 /// The last queue of a chain, or a queue of diverted packets.
 pub(crate) struct Egress {
@@ -11,14 +12,22 @@ pub(crate) struct Egress {
     pub consumer: Consumer,
     /// The instance that fills it; none for a chain without NFs.
     producer: Option<(usize, Bell)>,
-    pub tenant: usize,
+    tenant: usize,
+    /// The tenant in whose buffers the port sends; packets of another are copied first.
+    pub home: usize,
     /// Frames that the port did not take yet, each with its chain.
     pub pending: ArrayVec<(Frame, u16), PORT_BURST>,
 }
 
 impl Egress {
-    pub fn new(port: usize, consumer: Consumer, producer: Option<(usize, Bell)>, tenant: usize) -> Self {
-        Self { port, consumer, producer, tenant, pending: ArrayVec::new() }
+    pub fn new(
+        port: usize,
+        consumer: Consumer,
+        producer: Option<(usize, Bell)>,
+        tenant: usize,
+        home: usize,
+    ) -> Self {
+        Self { port, consumer, producer, tenant, home, pending: ArrayVec::new() }
     }
 }
 
@@ -57,7 +66,8 @@ impl Dataplane {
                         }
                         run += 1;
                         entries[usize::from(chain)].inside -= 1;
-                        let frame = Frame { index: desc.buf.index(), off: desc.off, len: desc.len, hash: Some(desc.hash), at };
+                        let index = desc.buf.index();
+                        let frame = Frame { index, off: desc.off, len: desc.len, hash: Some(desc.hash), at };
                         egress.pending.push((frame, chain));
                     }
                     Err(why) => refused = Some(why),
@@ -75,9 +85,19 @@ impl Dataplane {
                 }
             }
         }
+        if moved > 0 && egress.tenant != egress.home {
+            egress.pending.retain(|(f, chain)| {
+                let copy = copy_to(tenants, egress.tenant, egress.home, f);
+                tenants[egress.tenant].release(&[f.index]);
+                ledger.chains[usize::from(*chain)].port_full += u64::from(copy.is_none());
+                (f.index, f.off) = (copy.unwrap_or_default(), HEADROOM);
+                copy.is_some()
+            });
+        }
         if egress.pending.is_empty() {
             return moved;
         }
+        let buffers = &mut tenants[egress.home];
         let frames: ArrayVec<Frame, PORT_BURST> = egress.pending.iter().map(|p| p.0).collect();
         let sent = ports[egress.port].send(&frames, buffers);
         for (f, chain) in &egress.pending[..sent] {

@@ -127,7 +127,7 @@ impl Dataplane {
             }
             let matches: Vec<_> = chains.iter().map(|&c| (c as u16, &plan.chains[c].matches)).collect();
             let classifier = Classifier::new(&matches).map_err(|e| PortError::Device(format!("classifier: {e}")))?;
-            let home = fabric.tenant_of(&plan, chains[0]);
+            let home = crate::home_of(&plan, &fabric, port);
             ingress.push(Ingress::new(port, chains, classifier, home));
         }
         let entries = plan.chains.iter().enumerate().map(|(id, c)| {
@@ -153,7 +153,8 @@ impl Dataplane {
                     End::Port(_) => None,
                 };
                 let consumer = Consumer::attach(fabric.rings[id].clone());
-                Some(Egress::new(port, consumer, producer, fabric.tenant_of(&plan, e.chain)))
+                let (tenant, home) = (fabric.tenant_of(&plan, e.chain), crate::home_of(&plan, &fabric, port));
+                Some(Egress::new(port, consumer, producer, tenant, home))
             }
             End::Instance(_) => None,
         });

@@ -173,7 +173,7 @@ impl Dataplane {
         }
         for e in &mut self.egress {
             for (f, chain) in e.pending.drain(..) {
-                self.tenants[e.tenant].release(&[f.index]);
+                self.tenants[e.home].release(&[f.index]);
                 self.ledger.chains[usize::from(chain)].port_full += 1;
             }
         }

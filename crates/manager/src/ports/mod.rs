@@ -1,11 +1,13 @@
 //! Where packets come from and go to. One file a kind of port; all look the same to the data path.
 
 mod capture;
+mod device;
 mod generator;
 mod pace;
 mod sink;
 
 pub use capture::{Capture, CaptureReader};
+pub use device::Device;
 pub use generator::Generator;
 pub use sink::Sink;
 
@@ -38,6 +40,8 @@ pub struct PortLoss {
     pub too_long: u64,
     /// The device lost it before it came to a queue of ours; not part of the ledger.
     pub missed: u64,
+    /// The driver took it and could not send it; the ledger has it as transmitted.
+    pub unsent: u64,
 }
 
 /// A port that was opened.

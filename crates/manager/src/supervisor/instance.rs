@@ -154,14 +154,6 @@ impl Instance {
         Ok(())
     }
 
-    /// The process's id, if it is one.
-    pub fn pid(&self) -> Option<u32> {
-        match &self.body {
-            Some(Body::Process(child)) => Some(child.id()),
-            _ => None,
-        }
-    }
-
     /// Reads one message from its socket, which is readable.
     pub fn listen(&mut self) -> Change {
         let Some(socket) = &self.socket else { return Change::None };
