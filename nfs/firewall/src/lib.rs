@@ -16,7 +16,7 @@ pub use state::State as Firewall;
 
 use chainline_dpdk::tables::Acl;
 use chainline_nf::{Burst, Ctx, Env, Error, Nf, Verdict};
-use chainline_packet::{Fragment, Layers, parse, proto};
+use chainline_packet::{Fragment, Layers, ether, parse, proto};
 use state::{KEY4, KEY6, Pending};
 
 /// The kind, for registries.
@@ -62,7 +62,8 @@ impl Firewall {
     /// Malformed packets, later fragments, and what is not IP.
     #[cold]
     fn rare(&self, data: &[u8], layers: &Layers, ctx: &Ctx<'_>) -> Verdict {
-        if layers.malformed.is_some() {
+        // A packet behind a third VLAN tag would pass as "not IP", unfiltered.
+        if layers.malformed.is_some() || ether::is_tag(layers.ethertype) {
             return Verdict::drop(self.malformed);
         }
         if !layers.tuple.is_ip() {

@@ -45,6 +45,16 @@ impl Host {
 
     /// Plays the frames, in bursts as long as they can be. Each verdict is "next" or the drop's reason.
     pub fn play(&mut self, now_ns: u64, frames: &mut [Vec<u8>]) -> Vec<&str> {
+        self.play_in(now_ns, frames, &mut |process| process())
+    }
+
+    /// As [`Host::play`], with the NF's work done inside of `around`.
+    pub fn play_in(
+        &mut self,
+        now_ns: u64,
+        frames: &mut [Vec<u8>],
+        around: &mut dyn FnMut(&mut dyn FnMut()),
+    ) -> Vec<&str> {
         let mut verdicts = Vec::new();
         for frames in frames.chunks_mut(MAX_BURST) {
             let mut burst = Burst::new();
@@ -55,7 +65,7 @@ impl Host {
                 burst.push(packet.unwrap()).unwrap();
             }
             let mut holds = NoHolds;
-            self.nf.process(&mut burst, &mut Ctx::new(now_ns, &self.counters, &mut holds));
+            around(&mut || self.nf.process(&mut burst, &mut Ctx::new(now_ns, &self.counters, &mut holds)));
             verdicts.extend(burst.verdicts().iter().map(|v| v.decode()));
         }
         let name = |v: Option<Decoded>| match v {
