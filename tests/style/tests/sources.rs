@@ -4,8 +4,10 @@
 use chainline_style::{Crate, crates, files, root, rust_files, shown, unsafe_lines};
 use std::path::{Path, PathBuf};
 
-/// The only crates that may have unsafe code.
-const UNSAFE: &[&str] = &["chainline-dpdk", "chainline-dpdk-sys", "chainline-nf-c", "chainline-shm"];
+/// The only crates whose sources may have unsafe code.
+const UNSAFE: &[&str] = &["chainline-dpdk", "chainline-nf-c", "chainline-shm"];
+/// Unsafe too, but all of it is made by bindgen, which documents nothing: its own sources have none.
+const GENERATED: &str = "chainline-dpdk-sys";
 /// A file longer than the first is listed, one longer than the second is refused: it has two reasons to change.
 const LONG: usize = 500;
 const TOO_LONG: usize = 700;
@@ -19,7 +21,7 @@ fn read(path: &Path) -> String {
 }
 
 #[test]
-fn unsafe_code_has_four_homes() {
+fn unsafe_code_has_few_homes() {
     let mut wrong = Vec::new();
     for c in crates().unwrap().iter().filter(|c| !UNSAFE.contains(&c.name.as_str())) {
         for file in rust_files(&c.dir) {
@@ -44,7 +46,7 @@ fn every_crate_takes_the_workspace_s_lints() {
         inherits || (UNSAFE.contains(&c.name.as_str()) && documents)
     };
     let crates = crates().unwrap();
-    let without = crates.iter().filter(|c| !takes(c));
+    let without = crates.iter().filter(|c| c.name != GENERATED && !takes(c));
     fail_on(&without.map(|c| format!("{}: no [lints] workspace = true", c.name)).collect::<Vec<_>>());
 
     let workspace = manifest(&root());
