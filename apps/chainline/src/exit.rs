@@ -23,7 +23,6 @@ impl From<Exit> for ExitCode {
     }
 }
 
-
 /// A complaint about the command line or an input file, as opposed to a failure of the host.
 #[derive(Debug)]
 pub struct WrongInput(pub String);

@@ -26,7 +26,7 @@ pub fn warnings(file: &File) {
 
 /// An error that has no place in a file.
 pub fn error(message: &str) {
-    print(&[Group::with_title(Level::ERROR.primary_title(message))]);
+    print(&[Group::with_title(Level::ERROR.primary_title(message))], "\n");
 }
 
 /// A remark.
@@ -42,32 +42,32 @@ fn one(name: &Path, text: &str, d: &Diagnostic) {
         Severity::Warning => Level::WARNING,
     };
     let mut group = Group::with_title(level.primary_title(d.message.as_str()));
-    group = group.element(origin(&name, d.span));
-    let main = excerpt(text, d.span).map(|(line, at)| {
-        let snippet = Snippet::source(line).line_start(d.span.line as usize);
-        (snippet.annotation(AnnotationKind::Primary.span(at)), d.span.line)
-    });
     let mut related = d.related.as_deref().and_then(|r| excerpt(text, r.span).map(|e| (r, e)));
-    if let Some((mut snippet, line)) = main {
-        // Both on one line: one excerpt shows both.
-        if let Some((r, (_, at))) = related.take_if(|(r, _)| r.span.line == line) {
-            snippet = snippet.annotation(AnnotationKind::Context.span(at).label(r.why.as_str()));
+    match excerpt(text, d.span) {
+        None => group = group.element(Origin::path(&name).line(number(d.span.line)).char_column(number(d.span.column))),
+        Some((line, at)) => {
+            let mut snippet = Snippet::source(line).path(&name).line_start(number(d.span.line));
+            snippet = snippet.annotation(AnnotationKind::Primary.span(at));
+            // Both on one line: one excerpt shows both.
+            if let Some((r, (_, at))) = related.take_if(|(r, _)| r.span.line == d.span.line) {
+                snippet = snippet.annotation(AnnotationKind::Context.span(at).label(r.why.as_str()));
+            }
+            group = group.element(snippet);
         }
-        group = group.element(snippet);
     }
     if let Some((r, (line, at))) = related {
-        let snippet = Snippet::source(line).line_start(r.span.line as usize);
-        group = group.element(origin(&name, r.span));
+        let snippet = Snippet::source(line).path(&name).line_start(number(r.span.line));
         group = group.element(snippet.annotation(AnnotationKind::Context.span(at).label(r.why.as_str())));
     }
     if let Some(help) = &d.help {
         group = group.element(Level::HELP.message(help.as_str()));
     }
-    print(&[group]);
+    // A blank line sets one off from the next.
+    print(&[group], "\n\n");
 }
 
-fn origin(name: &str, span: Span) -> Origin<'_> {
-    Origin::path(name).line(span.line as usize).char_column(span.column as usize)
+fn number(n: u32) -> usize {
+    usize::try_from(n).unwrap_or(usize::MAX)
 }
 
 /// The line that a place begins in, and where in it the place is. `None` for lines too long to show.
@@ -81,9 +81,9 @@ fn excerpt(text: &str, span: Span) -> Option<(&str, Range<usize>)> {
     (line.len() <= MAX_LINE && line.is_char_boundary(end)).then_some((line, at..end))
 }
 
-fn print(groups: &[Group<'_>]) {
+fn print(groups: &[Group<'_>], end: &str) {
     let renderer = if colours() { Renderer::styled() } else { Renderer::plain() };
-    let _ = writeln!(stderr(), "{}", renderer.render(groups));
+    let _ = write!(stderr(), "{}{end}", renderer.render(groups).trim_end());
 }
 
 /// Colours are for terminals, unless <https://no-color.org> says no.

@@ -387,3 +387,7 @@ fn walk(node: &Node, path: &mut String, places: &mut Places) {
         _ => {}
     }
 }
+
+#[cfg(test)]
+#[path = "tree_tests.rs"]
+mod tests;

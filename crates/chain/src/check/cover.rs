@@ -117,3 +117,95 @@ fn ranges_cover(a: &[NumRange], b: &[NumRange]) -> bool {
     }
     b.iter().all(|b| merged.iter().any(|a| a.covers(b)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::covers;
+    use crate::model::{Match, NumRange, Prefix};
+    use proptest::prelude::*;
+    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+    /// A packet, as far as a match sees it.
+    #[derive(Clone, Copy, Debug)]
+    struct Packet {
+        proto: Option<u8>,
+        addrs: Option<(IpAddr, IpAddr)>,
+        ports: Option<(u16, u16)>,
+        vlan: u16,
+    }
+
+    fn matches(m: &Match, p: &Packet) -> bool {
+        let address = |list: &[Prefix], addr: Option<IpAddr>| {
+            list.is_empty()
+                || addr.is_some_and(|a| {
+                    list.iter().any(|l| a.is_ipv4() == l.addr.is_ipv4() && Prefix::new(a, l.len) == Some(*l))
+                })
+        };
+        let port = |list: &[NumRange], port: Option<u16>| {
+            list.is_empty() || port.is_some_and(|p| list.iter().any(|r| r.contains(p)))
+        };
+        (m.proto.is_none() || m.proto == p.proto)
+            && address(&m.src, p.addrs.map(|a| a.0))
+            && address(&m.dst, p.addrs.map(|a| a.1))
+            && port(&m.src_port, p.ports.map(|p| p.0))
+            && port(&m.dst_port, p.ports.map(|p| p.1))
+            && port(&m.vlan, Some(p.vlan))
+    }
+
+    /// Few values, so that matches overlap often.
+    fn addr() -> impl Strategy<Value = IpAddr> {
+        (any::<bool>(), 0..4u8).prop_map(|(four, n)| {
+            if four { Ipv4Addr::new(10, 0, 0, n).into() } else { Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, n.into()).into() }
+        })
+    }
+
+    fn prefixes() -> impl Strategy<Value = Vec<Prefix>> {
+        let prefix = (addr(), 0..3u8).prop_map(|(a, host)| Prefix::new(a, Prefix::max_len(a) - host));
+        prop::collection::vec(prefix.prop_filter_map("length", |p| p), 0..3)
+    }
+
+    fn ranges() -> impl Strategy<Value = Vec<NumRange>> {
+        let range = (0..4u16, 0..3u16).prop_map(|(first, n)| NumRange { first, last: first + n });
+        prop::collection::vec(range, 0..3)
+    }
+
+    fn matching() -> impl Strategy<Value = Match> {
+        (prop::option::of(select()), prefixes(), prefixes(), ranges(), ranges(), ranges())
+            .prop_map(|(proto, src, dst, src_port, dst_port, vlan)| Match { proto, src, dst, src_port, dst_port, vlan })
+    }
+
+    fn select() -> impl Strategy<Value = u8> {
+        prop::sample::select(vec![6, 17])
+    }
+
+    fn packet() -> impl Strategy<Value = Packet> {
+        let ports = prop::option::of((0..7u16, 0..7u16));
+        (prop::option::of(select()), prop::option::of((addr(), addr())), ports, 0..7u16)
+            .prop_map(|(proto, addrs, ports, vlan)| Packet { proto, addrs, ports, vlan })
+    }
+
+    proptest! {
+        #[test]
+        fn what_the_covered_match_takes_the_covering_one_takes(
+            a in matching(),
+            b in matching(),
+            packets in prop::collection::vec(packet(), 64),
+        ) {
+            if covers(&a, &b) {
+                for p in packets.iter().filter(|p| matches(&b, p)) {
+                    prop_assert!(matches(&a, p), "{p:?}");
+                }
+            }
+        }
+
+        #[test]
+        fn a_narrower_match_is_covered(a in matching(), proto in select(), src in prefixes(), vlan in ranges()) {
+            let mut b = a.clone();
+            b.proto = b.proto.or(Some(proto));
+            if b.src.is_empty() { b.src = src; }
+            if b.vlan.is_empty() { b.vlan = vlan; }
+            prop_assert!(covers(&a, &b));
+            prop_assert!(covers(&Match::default(), &a));
+        }
+    }
+}

@@ -374,3 +374,35 @@ pub enum MemifRole {
     /// Connects and owns the memory.
     Client,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Rate;
+    use proptest::prelude::*;
+
+    #[test]
+    fn rates() {
+        assert_eq!(Rate::parse("14.88Mpps"), Some(Rate::PacketsPerSecond(14.88e6)));
+        assert_eq!(Rate::parse("10Gbps"), Some(Rate::BitsPerSecond(10e9)));
+        assert_eq!(Rate::parse("500 kpps"), Some(Rate::PacketsPerSecond(500e3)));
+        assert_eq!(Rate::parse("7pps"), Some(Rate::PacketsPerSecond(7.0)));
+        for bad in ["", "pps", "Mpps", "10", "10M", "-1pps", "infpps", "1e3pps", "0pps", "1.2.3pps", "10gbps", "MAX"] {
+            assert_eq!(Rate::parse(bad), None, "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_rate_written_is_the_rate_read(rate in 1e-3..1e13f64, packets in any::<bool>()) {
+            let first = if packets { Rate::PacketsPerSecond(rate) } else { Rate::BitsPerSecond(rate) };
+            let value = |r| match r {
+                Some(Rate::PacketsPerSecond(x)) if packets => x,
+                Some(Rate::BitsPerSecond(x)) if !packets => x,
+                _ => f64::NAN,
+            };
+            let second = value(Rate::parse(&first.to_string()));
+            // Scaling by a thousand may round the last bit.
+            prop_assert!((second - rate).abs() <= rate * 1e-15, "{first} {second} {rate}");
+        }
+    }
+}
