@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.."
 export CHAINLINE=$PWD
 bin=$(realpath "${1:-target/debug}")
 export PATH=$bin:$PATH
+unset CARGO_TARGET_DIR # The guide names files under target/.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

@@ -308,3 +308,31 @@ fn a_missing_file_and_an_empty_directory_are_told() {
     std::fs::remove_dir(&empty).unwrap();
     assert!(result.is_err());
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// No file makes the harness panic, with `update` or without.
+    #[test]
+    fn no_file_is_too_odd(
+        lines in proptest::collection::vec(
+            (
+                proptest::sample::select(vec![
+                    "case", "args", "targets", "places", "burst", "now", "meta", "in", "out", "released", "tick",
+                    "counters", "held", "report", "error", "# c", "", "  ", "\u{e9}",
+                ]),
+                prop_oneof![
+                    "[ -~\u{e9}\n]{0,40}",
+                    "(eth|ipv4|tcp|arp|vlan|cut|tail|pad|frag|hopopts|text)(\\([0-9a-z=,:. ]{0,12}\\))?(/(ipv6|udp|icmp|hex|cut)(\\([0-9]{0,5}\\))?){0,3}",
+                    "(next|drop runt|hold 0|divert scrub)( = (same|[0-9a-f ]{0,9}))?",
+                ],
+            ),
+            0..12,
+        )
+    ) {
+        let text: String = lines.iter().map(|(key, value)| format!("{key}: {value}\n")).collect();
+        let file = Scratch::new("odd", &text);
+        let _ = file.check(false);
+        let _ = file.check(true);
+    }
+}
