@@ -40,14 +40,6 @@ fn has_word(host: &Host, path: &str, word: &str) -> bool {
     host.text(path).is_some_and(|t| t.split_whitespace().any(|w| w == word))
 }
 
-/// Where groups with a CPU weight are made.
-pub(crate) fn mount(host: &Host) -> Option<String> {
-    match cpu(host) {
-        Cpu::V2 { mount, .. } | Cpu::V1 { mount } => Some(mount),
-        Cpu::None => None,
-    }
-}
-
 /// Whether CPU weights can be set, and through which version.
 pub(crate) fn cpu_controller(host: &Host) -> Check {
     const NAME: &str = "cgroup";

@@ -20,10 +20,10 @@ impl Host {
     /// A host whose files lie below `root`.
     #[must_use]
     pub fn at(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into(), runtime_dirs: vec!["/run".into()] }
+        Self { root: root.into(), runtime_dirs: vec!["/run".into(), "/tmp".into()] }
     }
 
-    /// Besides `/run`, a directory for the state of running programs: `$XDG_RUNTIME_DIR`.
+    /// Besides `/run` and `/tmp`, a directory for the state of running programs: `$XDG_RUNTIME_DIR`.
     #[must_use]
     pub fn with_runtime_dir(mut self, dir: impl Into<String>) -> Self {
         self.runtime_dirs.push(dir.into());
@@ -66,7 +66,12 @@ impl Host {
 
     /// A field of /proc/self/status.
     pub(crate) fn own_status(&self, field: &str) -> Option<String> {
-        let text = self.text("/proc/self/status")?;
+        self.status_of("self", field)
+    }
+
+    /// A field of a process's status, proc_pid_status(5).
+    pub(crate) fn status_of(&self, process: &str, field: &str) -> Option<String> {
+        let text = self.text(format!("/proc/{process}/status"))?;
         text.lines().find_map(|l| Some(l.strip_prefix(field)?.strip_prefix(':')?.trim().to_owned()))
     }
 }

@@ -1,33 +1,50 @@
-//! What killed managers have left: run directories and control groups named after a process that is gone.
+//! What killed managers can leave: NF processes without a manager, and the folders that DPDK made for it.
 
-use crate::{Check, Host, cgroup};
+use crate::{Check, Host};
 
-/// The name of the directories that managers keep their runs in, below each of the places.
-const OURS: &str = "chainline";
+const NAME: &str = "stale_state";
+const PROGRAM: &str = "chainline";
 
-/// Run directories and control groups whose manager is gone.
+/// NF processes and DPDK folders whose manager is gone.
 pub(crate) fn left_behind(host: &Host) -> Check {
-    const NAME: &str = "stale_state";
-    let places = host.runtime_dirs().iter().cloned().chain(cgroup::mount(host));
-    let (mut stale, mut live) = (Vec::new(), 0_usize);
-    for dir in places.map(|place| format!("{place}/{OURS}")) {
-        for name in host.names(&dir) {
-            match manager_of(&name) {
-                Some(pid) if host.has(format!("/proc/{pid}")) => live += 1,
-                Some(_) => stale.push(format!("{dir}/{name}")),
-                None => {}
-            }
-        }
+    let orphans: Vec<String> = processes(host).filter(|pid| is_orphan(host, *pid)).map(|pid| pid.to_string()).collect();
+    let folders: Vec<String> = host
+        .runtime_dirs()
+        .iter()
+        .map(|dir| format!("{dir}/dpdk"))
+        .flat_map(|dir| host.names(&dir).into_iter().map(move |name| (dir.clone(), name)))
+        .filter(|(_, name)| owner(name).is_some_and(|pid| !host.has(format!("/proc/{pid}"))))
+        .map(|(dir, name)| format!("{dir}/{name}"))
+        .collect();
+    match (orphans.as_slice(), folders.as_slice()) {
+        ([], []) => Check::ok(NAME, "none"),
+        ([], folders) => Check::info(NAME, format!("folders of managers that are gone: {}", folders.join(", ")))
+            .remedy(format!("rm -r {}", folders.join(" "))),
+        (orphans, _) => Check::warn(NAME, format!("NF processes without a manager: {}", orphans.join(", ")))
+            .means("they hold cores and memory")
+            .remedy(format!("kill {}", orphans.join(" "))),
     }
-    if stale.is_empty() {
-        return Check::ok(NAME, if live == 0 { "none".to_owned() } else { format!("none; {live} in use") });
-    }
-    Check::info(NAME, stale.join(", ")).means("a manager was killed; the next `chainline run` removes what it left")
 }
 
-/// The process that a directory belongs to: `edge-4711` and `4711` belong to 4711.
-fn manager_of(name: &str) -> Option<u32> {
-    name.rsplit('-').next()?.parse().ok()
+/// The process that DPDK's folder `chainline-4711` belongs to.
+fn owner(name: &str) -> Option<u32> {
+    name.strip_prefix(PROGRAM)?.strip_prefix('-')?.parse().ok()
+}
+
+fn processes(host: &Host) -> impl Iterator<Item = u32> {
+    host.names("/proc").into_iter().filter_map(|name| name.parse().ok())
+}
+
+/// Whether a process hosts an NF for a parent that is no manager.
+fn is_orphan(host: &Host, pid: u32) -> bool {
+    let arguments = host.text(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let mut arguments = arguments.split('\0');
+    let program = arguments.next().and_then(|path| path.rsplit('/').next());
+    if program != Some(PROGRAM) || arguments.next() != Some("nf-host") {
+        return false;
+    }
+    let parent = host.status_of(&pid.to_string(), "PPid");
+    parent.and_then(|parent| host.text(format!("/proc/{parent}/comm"))).as_deref() != Some(PROGRAM)
 }
 
 #[cfg(test)]
@@ -35,10 +52,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_runs() {
-        assert_eq!(manager_of("edge-4711"), Some(4711));
-        assert_eq!(manager_of("two-words-4711"), Some(4711));
-        assert_eq!(manager_of("4711"), Some(4711));
-        assert_eq!(manager_of("cgroup.procs"), None);
+    fn names_of_folders() {
+        assert_eq!(owner("chainline-4711"), Some(4711));
+        assert_eq!(owner("chainline-"), None);
+        assert_eq!(owner("chainline"), None);
+        assert_eq!(owner("rte"), None);
     }
 }

@@ -124,7 +124,7 @@ fn garbage_in_the_kernels_files_gives_findings_and_no_panic() {
             std::fs::write(path, garbage).unwrap();
         }
     }
-    root = root.file("/proc/self/cgroup", garbage).file("/run/chainline/-", "");
+    root = root.file("/proc/self/cgroup", garbage).file("/run/dpdk/chainline-/config", "");
     assert_eq!(root.report(&quiet()).checks.len(), 19);
 }
 
@@ -214,12 +214,20 @@ fn some_capabilities_missing() {
 #[test]
 fn what_a_killed_manager_left_is_named_and_what_a_running_one_uses_is_not() {
     let root = server()
-        .file("/proc/77/stat", "")
-        .file("/run/chainline/edge-77/socket", "")
-        .file("/run/chainline/edge-78/socket", "")
-        .file("/sys/fs/cgroup/chainline/edge-78/cgroup.procs", "");
+        .file("/proc/77/comm", "chainline\n")
+        .file("/proc/80/cmdline", "/usr/bin/chainline\0nf-host\0fw\0")
+        .file("/proc/80/status", "Name:\tchainline\nPPid:\t77\n")
+        .file("/run/dpdk/chainline-77/config", "")
+        .file("/run/dpdk/rte/config", "");
+    has(&root.check("stale_state"), Status::Ok, "none");
+
+    let root = root.file("/run/dpdk/chainline-78/config", "");
+    has(&root.check("stale_state"), Status::Info, "folders of managers that are gone: /run/dpdk/chainline-78");
+
+    let root = root.file("/proc/80/status", "Name:\tchainline\nPPid:\t1\n").file("/proc/1/comm", "systemd\n");
     let check = root.check("stale_state");
-    has(&check, Status::Info, "/run/chainline/edge-78, /sys/fs/cgroup/chainline/edge-78");
+    has(&check, Status::Warn, "NF processes without a manager: 80");
+    assert_eq!(check.remedy.unwrap(), "kill 80");
 }
 
 #[test]
