@@ -44,7 +44,11 @@ pub fn load_for(text: &str, name: &Path, host: &Host<'_>) -> Result<File, Diagno
     if found.iter().any(|d| d.severity == Severity::Error) {
         // A warning may be no more than the consequence of an error.
         found.retain(|d| d.severity == Severity::Error);
-        found.truncate(decode::MAX_DIAGNOSTICS);
+        if found.len() >= decode::MAX_DIAGNOSTICS {
+            found.truncate(decode::MAX_DIAGNOSTICS - 1);
+            let last = found.iter().map(|d| d.span).max_by_key(|s| s.start).unwrap_or_default();
+            found.push(Diagnostic::error(last, "there are more errors than are shown"));
+        }
         return Err(Diagnostics::new(name, &shared, found));
     }
     file.warnings = Diagnostics::new(name, &shared, found).items;

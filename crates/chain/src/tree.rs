@@ -111,7 +111,7 @@ pub fn parse(text: &str, found: &mut Vec<Diagnostic>) -> Result<Node, Diagnostic
         block_nesting_limit: MAX_DEPTH,
     };
     let parser = Parser::new_from_str_with_options(text, options);
-    Builder { text, parser, anchors: HashMap::new(), weight: 0, found }.document()
+    Builder { text, parser, anchors: HashMap::new(), weight: 0, copies: 0, found }.document()
 }
 
 const START: Span = Span { line: 1, column: 1, start: 0, end: 0 };
@@ -121,6 +121,8 @@ struct Builder<'t, 'd> {
     parser: Parser<'t, StrInput<'t>>,
     anchors: HashMap<usize, (Node, usize)>,
     weight: usize,
+    /// Weight of the copies that anchors keep; not part of the values that hold the anchors.
+    copies: usize,
     found: &'d mut Vec<Diagnostic>,
 }
 
@@ -178,7 +180,7 @@ impl<'t> Builder<'t, '_> {
     /// Charges for a value; the bound holds for the whole file.
     fn charge(&mut self, weight: usize, span: Span) -> Result<(), Diagnostic> {
         self.weight = self.weight.saturating_add(weight);
-        if self.weight > MAX_WEIGHT { Err(too_many(span)) } else { Ok(()) }
+        if self.weight.saturating_add(self.copies) > MAX_WEIGHT { Err(too_many(span)) } else { Ok(()) }
     }
 
     fn node(&mut self, event: Event<'t>, span: Span, depth: usize) -> Result<Node, Diagnostic> {
@@ -209,9 +211,10 @@ impl<'t> Builder<'t, '_> {
         };
         let node = Node { span, value };
         if anchor != 0 {
-            // The copy is charged like an alias: anchors nested in anchors would otherwise multiply for free.
+            // A value inside many anchors is copied for each.
             let weight = self.weight - before;
-            self.charge(weight, span)?;
+            self.copies = self.copies.saturating_add(weight);
+            self.charge(0, span)?;
             self.anchors.insert(anchor, (node.clone(), weight));
         }
         Ok(node)
@@ -223,7 +226,7 @@ impl<'t> Builder<'t, '_> {
             return Err(Diagnostic::error(span, "this alias stands inside its own anchor, expected a value"));
         };
         self.weight = self.weight.saturating_add(*weight);
-        if self.weight > MAX_WEIGHT {
+        if self.weight.saturating_add(self.copies) > MAX_WEIGHT {
             return Err(too_many(span));
         }
         if depth + node.depth() > MAX_DEPTH {

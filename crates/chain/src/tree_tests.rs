@@ -65,6 +65,17 @@ fn a_file_that_is_too_long_is_refused() {
 }
 
 #[test]
+fn anchors_inside_anchors_cost_their_copies_only() {
+    let nested = |depth: usize| {
+        let open: String = (0..depth).map(|i| format!("[&a{i} ")).collect();
+        open + "1" + &"]".repeat(depth)
+    };
+    assert!(tree(&nested(60)).is_some());
+    let wide = format!("&a [{}1]", "&b [&c [&d [1, 2], 3], 4], ".repeat(100_000));
+    assert!(tree(&wide).is_none());
+}
+
+#[test]
 fn aliases_stand_for_what_they_name() {
     assert_eq!(tree("a: &x {b: [1]}\nc: *x\n"), oracle("a: {b: [1]}\nc: {b: [1]}\n"));
     let Ok(root) = parse("[&a 1, *a]", &mut Vec::new()) else { panic!("not read") };
