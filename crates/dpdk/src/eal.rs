@@ -107,6 +107,7 @@ fn start(config: &EalConfig) -> Result<(), EalError> {
     argv.push(std::ptr::null_mut());
     let argv: *mut *mut c_char = Vec::leak(argv).as_mut_ptr();
 
+    let present = runtime_parents().into_iter().filter(|dir| dir.exists()).collect::<Vec<_>>();
     log::capture();
     // Drivers of real devices make slow system calls while they start, which must not be interrupted.
     let hurry = config.pci.is_empty().then(calibrate::Hurry::start);
@@ -115,7 +116,7 @@ fn start(config: &EalConfig) -> Result<(), EalError> {
     let errno = version::errno();
     drop(hurry);
     drop(affinity);
-    remove_runtime_dir();
+    remove_runtime_dir(&present);
     log::capture_xdp();
     if result < 0 {
         return Err(EalError::Init(log::explain(version::strerror(errno))));
@@ -123,15 +124,26 @@ fn start(config: &EalConfig) -> Result<(), EalError> {
     Ok(())
 }
 
-/// EAL makes a folder for the files that `--no-shconf` says it shall not write.
-fn remove_runtime_dir() {
+/// Where EAL puts its folder: of root, and of others.
+fn runtime_parents() -> [PathBuf; 2] {
+    let home = std::env::var_os("XDG_RUNTIME_DIR").unwrap_or_else(|| "/tmp".into());
+    ["/var/run/dpdk".into(), PathBuf::from(home).join("dpdk")]
+}
+
+/// EAL makes a folder for the files that `--no-shconf` says it shall not write. It goes, and so does the one around it
+/// unless it was `present` before.
+fn remove_runtime_dir(present: &[PathBuf]) {
     // SAFETY: returns a pointer to a static array, a path that may be empty.
     let dir = unsafe { CStr::from_ptr(sys::rte_eal_get_runtime_dir()) };
     let dir = PathBuf::from(dir.to_string_lossy().into_owned());
     // The file prefix in its name shows that the folder is ours.
-    if dir.file_name().is_some_and(|name| name.to_string_lossy().starts_with("chainline-")) {
-        // Nothing depends on it: a folder that cannot be removed is only untidy.
-        let _ = std::fs::remove_dir(&dir);
+    if !dir.file_name().is_some_and(|name| name.to_string_lossy().starts_with("chainline-")) {
+        return;
+    }
+    // Nothing depends on it: a folder that cannot be removed, or is in use by now, is only untidy.
+    let _ = std::fs::remove_dir(&dir);
+    if let Some(parent) = dir.parent().filter(|dir| !present.iter().any(|p| p == dir)) {
+        let _ = std::fs::remove_dir(parent);
     }
 }
 

@@ -94,7 +94,7 @@ impl Pool {
     ) -> Result<Self, PoolError> {
         let layout = |why: String| Err(PoolError::Layout(why));
         let room = match u16::try_from(stride) {
-            Ok(room) if stride % 64 == 0 && room > HEADROOM => room,
+            Ok(room) if stride.is_multiple_of(64) && room > HEADROOM => room,
             _ => return layout(format!("{stride} bytes each, expected a multiple of 64 from 192 to 65472")),
         };
         if count == 0 || (count as usize).checked_mul(stride).is_none_or(|need| need > len) {
@@ -167,7 +167,8 @@ impl Drop for Region {
 fn page_size(base: NonNull<u8>, len: usize) -> Result<usize, PoolError> {
     // SAFETY: sysconf has no preconditions.
     let small = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
-    [2 << 20, small].into_iter().find(|page| base.as_ptr() as usize % page == 0 && len % page == 0).ok_or_else(|| {
+    let whole = |page: &usize| (base.as_ptr() as usize).is_multiple_of(*page) && len.is_multiple_of(*page);
+    [2 << 20, small].into_iter().find(whole).ok_or_else(|| {
         PoolError::Layout(format!("a region of {len} bytes at {base:p}, expected whole pages of {small} bytes"))
     })
 }

@@ -1,4 +1,4 @@
-//! Look-up tables: access lists ([`Acl`]), longest prefix match ([`Fib4`], [`Fib6`]) and exact match ([`Hash`]).
+//! Look-up tables: access lists ([`Acl`]), longest prefix match ([`Fib4`], [`Fib6`]) and exact match ([`struct@Hash`]).
 //!
 //! A table belongs to its process. Look-ups take `&self` and may run in several threads at once; changes take
 //! `&mut self`. The first table starts EAL (see [`crate::eal::private`]).

@@ -1,5 +1,7 @@
 //! Ports over a shared region, on real devices. Those that need root say so and pass without.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod common;
 
 use chainline_dpdk::{EthConfig, EthDev, EthError, Frame};

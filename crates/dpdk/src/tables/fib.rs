@@ -14,8 +14,9 @@ pub const NONE: u32 = 0x7fff_ffff;
 
 /// Addresses handed to one call: their 64-bit results fit the stack.
 const CHUNK: usize = 64;
-/// The trees behind the tables: object header, node, and the ring that holds the free ones, in bytes.
-const NODE_BYTES: usize = 128 + 16;
+/// The trees behind the tables: object header and node, which the mempool spreads over memory channels by an odd number
+/// of cache lines, and the ring that holds the free ones, in bytes.
+const NODE_BYTES: usize = 192 + 16;
 /// More nodes than this do not fit the library's `int`.
 const MAX_ROUTES: u32 = 1 << 28;
 const TBL8_BYTES: usize = 256 * 4;
