@@ -9,5 +9,5 @@ fn main() {
 
 #[divan::bench(args = [32, 1024, 131_072])]
 fn flows(bencher: divan::Bencher<'_, '_>, flows: usize) {
-    support::bursts(bencher, &nf_monitor::KIND, serde_json::json!({"hosts": 65536}), flows);
+    support::bursts(bencher, &nf_monitor::KIND, serde_json::json!({"hosts": 262144}), flows);
 }

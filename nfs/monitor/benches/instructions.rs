@@ -5,5 +5,5 @@
 mod support;
 
 fn main() {
-    support::instructions(&nf_monitor::KIND, serde_json::json!({"hosts": 65536}));
+    support::instructions(&nf_monitor::KIND, serde_json::json!({"hosts": 262144}));
 }
