@@ -6,7 +6,9 @@ mod doctor;
 mod generate;
 mod golden;
 mod graph;
+mod nf_host;
 mod plan;
+mod run;
 mod schema;
 mod validate;
 
@@ -30,12 +32,15 @@ macro_rules! commands {
 }
 
 commands! {
+    Run(run::Run),
     Validate(validate::Validate),
     Plan(plan::Plan),
     Graph(graph::Graph),
     Doctor(doctor::Doctor),
     Schema(schema::Schema),
     Golden(golden::Golden),
+    #[command(hide = true)]
+    NfHost(nf_host::NfHost),
     #[command(hide = true)]
     Generate(generate::Generate),
 }

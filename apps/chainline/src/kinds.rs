@@ -1,8 +1,20 @@
-//! The kinds of NF that are built in.
+//! The kinds of NF: those that are built in, and shared objects.
 
-use chainline_nf::Registry;
+use chainline_nf::{Env, Error, NfObject, Registry};
+use serde_json::Value;
 
-/// All of them.
+/// All that are built in.
 pub fn registry() -> Registry {
     Registry::new([nf_firewall::KIND, nf_forward::KIND, nf_l3fwd::KIND, nf_monitor::KIND, nf_synthetic::KIND])
+}
+
+/// Builds an NF of a built-in kind, or of the shared object that `kind` is the path of.
+pub fn build(kind: &str, args: Value, env: &mut Env<'_>) -> Result<Box<dyn NfObject>, Error> {
+    match registry().get(kind) {
+        Some(kind) => (kind.build)(args, env),
+        None => {
+            let loaded = chainline_nf_c::load(&env.path(kind)).map_err(|e| Error::Library(e.to_string()))?;
+            loaded.build(args, env)
+        }
+    }
 }

@@ -8,6 +8,7 @@ mod input;
 mod kinds;
 mod output;
 mod report;
+mod ui;
 
 fn main() -> std::process::ExitCode {
     cli::main()

@@ -1,0 +1,115 @@
+//! `chainline run`
+
+use crate::exit::Exit;
+use crate::input::ChainFile;
+use crate::output::{self, Format};
+use crate::{args, kinds, ui};
+use anyhow::Context;
+use chainline_chain::plan::Plan;
+use chainline_manager::{Options, RunError};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Runs the chains of a file: opens ports, starts NFs, moves packets, and reports what became of each.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub struct Run {
+    #[command(flatten)]
+    file: ChainFile,
+    /// End after this long, such as 10s, 500ms or 2m; by default when all sources are exhausted, or at Ctrl-C.
+    #[arg(short, long, value_name = "TIME", value_parser = parse_time)]
+    duration: Option<Duration>,
+    /// Time between two drawings of the live table.
+    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "1s")]
+    interval: Duration,
+    /// Time that packets inside have to leave when the run ends.
+    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "2s")]
+    drain: Duration,
+    /// No live table.
+    #[arg(short, long)]
+    quiet: bool,
+    /// The form of the report.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+const HELP: &str = "\
+The live table goes to standard error, the report to standard output. Ctrl-C (or SIGTERM) stops receiving, lets the
+packets inside leave, and reports; a second one ends at once. An NF that dies is started again.
+
+Examples:
+  chainline run examples/quickstart.yaml
+  chainline run edge.yaml --duration 10s -o json | jq .ledger
+  sudo chainline run two-ports.yaml
+
+Exit code 0 if the chains ran and every packet is accounted for, else 1; 2 if the file is wrong.";
+
+/// How often the operator asked to stop.
+static STOPS: AtomicUsize = AtomicUsize::new(0);
+
+impl Run {
+    pub fn run(self) -> anyhow::Result<Exit> {
+        let (file, cores) = self.file.load()?;
+        args::check(&file)?;
+        let plan = Plan::build(&file, &cores)?;
+        let mut signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM])?;
+        std::thread::spawn(move || {
+            for _ in signals.forever() {
+                STOPS.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let options = Options {
+            dir: self.file.path.parent().unwrap_or(Path::new("")).to_owned(),
+            program: std::env::current_exe().context("cannot find this program")?,
+            builder: Arc::new(kinds::build),
+            duration: self.duration,
+            interval: self.interval,
+            drain: self.drain,
+            stop: || STOPS.load(Ordering::Relaxed),
+        };
+        let mut live = ui::live::Live::new(!self.quiet);
+        let report = chainline_manager::run(plan, &options, &mut live).map_err(explain)?;
+        output::value(self.output, &report, ui::summary::text)?;
+        let sound = report.ledger.balanced;
+        Ok(if sound { Exit::Ok } else { Exit::Failed })
+    }
+}
+
+/// What to do, where there is something to do.
+fn explain(error: RunError) -> anyhow::Error {
+    let needs_root = matches!(&error, RunError::Port { error, .. } if error.to_string().contains("ermi"))
+        && !rustix::process::geteuid().is_root();
+    let error = anyhow::Error::from(error);
+    if needs_root { error.context("kernel interfaces need CAP_NET_RAW and CAP_NET_ADMIN: run as root") } else { error }
+}
+
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("found \"{text}\", expected a time such as 10s, 500ms or 2m");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let scale = match &text[digits.len()..] {
+        "ms" => 1e-3,
+        "s" | "" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(wrong()),
+    };
+    let value: f64 = digits.parse().map_err(|_| wrong())?;
+    Duration::try_from_secs_f64(value * scale).ok().filter(|d| !d.is_zero()).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_time;
+    use std::time::Duration;
+
+    #[test]
+    fn times() {
+        assert_eq!(parse_time("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(parse_time("2m"), Ok(Duration::from_secs(120)));
+        for bad in ["", "s", "-1s", "1y", "1e400s", "0s", "nan"] {
+            assert!(parse_time(bad).is_err(), "{bad}");
+        }
+    }
+}

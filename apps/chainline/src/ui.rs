@@ -1,0 +1,73 @@
+//! Tables of a run: the live one and the report.
+
+pub mod live;
+pub mod summary;
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+
+/// A table without lines, numbers to the right.
+fn table(header: &[&str], words: usize) -> Table {
+    let mut t = Table::new();
+    t.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header(header.to_vec());
+    for (i, column) in t.column_iter_mut().enumerate() {
+        column.set_padding((0, 2));
+        if i >= words {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    t
+}
+
+/// A rate with three or four digits and a unit.
+fn rate(value: f64, unit: &str) -> String {
+    let (scaled, prefix) = match value {
+        v if v >= 1e9 => (v / 1e9, "G"),
+        v if v >= 1e6 => (v / 1e6, "M"),
+        v if v >= 1e3 => (v / 1e3, "k"),
+        v => (v, ""),
+    };
+    let digits = if prefix.is_empty() || scaled >= 100.0 { 0 } else { 2 };
+    format!("{scaled:.digits$} {prefix}{unit}")
+}
+
+/// A number with a space after each three digits.
+fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, d) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(' ');
+        }
+        out.push(d);
+    }
+    out
+}
+
+/// A time in the unit that suits it.
+fn time(ns: u64) -> String {
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{:.1} µs", ns as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.2} ms", ns as f64 / 1e6),
+        _ => format!("{:.2} s", ns as f64 / 1e9),
+    }
+}
+
+/// Counts by reason, the largest first.
+fn drops(drops: &chainline_manager::report::Drops) -> String {
+    let mut list: Vec<_> = drops.iter().filter(|(_, n)| **n > 0).collect();
+    list.sort_by_key(|(_, n)| std::cmp::Reverse(**n));
+    let words: Vec<_> = list.iter().map(|(name, n)| format!("{name} {}", grouped(**n))).collect();
+    if words.is_empty() { "-".into() } else { words.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(super::grouped(1_234_567), "1 234 567");
+        assert_eq!(super::rate(14_880_000.0, "pps"), "14.88 Mpps");
+        assert_eq!(super::rate(999.0, "pps"), "999 pps");
+        assert_eq!(super::time(1_500), "1.5 µs");
+    }
+}
