@@ -14,25 +14,33 @@ const FUNCTIONS: &[&str] = &[
     "rte_eth_(macaddr_get|promiscuous_enable)",
     "rte_eth_(rx_queue_setup|tx_queue_setup|stats_get)",
     "rte_extmem_(un)?register",
-    "rte_fib6?_(create|free|add|delete|lookup_bulk)",
+    "rte_fib6?_(create|free|add|delete|get_rib|lookup_bulk)",
     "rte_hash_(create|free|hash|add_key|del_key|lookup|lookup_bulk|iterate|count|reset|max_key_id)",
     "rte_log_(set_global_level|set_level_pattern)",
     "rte_malloc_(get_socket_stats|heap_create|heap_get_socket|heap_memory_add)",
     "rte_mempool_(create_empty|free|obj_iter|populate_default|register_ops|set_ops_byname|avail_count)",
     "rte_openlog_stream",
     "rte_pktmbuf_init",
+    "rte_rib6?_get_(depth|ip|nh|nxt)",
     "rte_strerror",
     "rte_version",
 ];
 const TYPES: &[&str] = &["rte_acl_rule_data", "chainline_mbuf_offset"];
-const VARS: &[&str] =
-    &["CHAINLINE_.*", "RTE_ACL_FIELD_TYPE_.*", "RTE_ACL_M.*", "RTE_ETHER_(CRC|HDR)_LEN", "RTE_HASH_LOOKUP_BULK_MAX"];
+const VARS: &[&str] = &[
+    "CHAINLINE_.*",
+    "RTE_ACL_FIELD_TYPE_.*",
+    "RTE_ACL_M.*",
+    "RTE_ETHER_(CRC|HDR)_LEN",
+    "RTE_HASH_LOOKUP_BULK_MAX",
+    "RTE_RIB6?_GET_NXT_ALL",
+];
 /// Only handled through pointers here.
 const OPAQUE: &[&str] =
     &["rte_mbuf.*", "rte_mempool", "rte_eth_rxconf", "rte_eth_txconf", "rte_device", "rte_eth_conf"];
 
 /// Linked by name instead of from the .pc file, which lists every library of DPDK: each costs start-up time.
-const LIBRARIES: &[&str] = &["rte_acl", "rte_eal", "rte_ethdev", "rte_fib", "rte_hash", "rte_mbuf", "rte_mempool"];
+const LIBRARIES: &[&str] =
+    &["rte_acl", "rte_eal", "rte_ethdev", "rte_fib", "rte_hash", "rte_mbuf", "rte_mempool", "rte_rib"];
 
 fn main() {
     println!("cargo:rerun-if-changed=wrapper.h");

@@ -17,6 +17,8 @@
 #include <rte_malloc.h>
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
+#include <rte_rib.h>
+#include <rte_rib6.h>
 #include <rte_version.h>
 #include "shim.h"
 

@@ -146,17 +146,24 @@ impl EthDev {
     /// [`EthError`]; nothing stays attached.
     pub fn attach(devargs: &str, pool: &Pool, config: &EthConfig) -> Result<Self, EthError> {
         let args = devargs::Devargs::parse(devargs, pool.stride(), config)?;
-        let name = args.name().to_owned();
         let most = pool.stride() - usize::from(HEADROOM);
         if usize::from(config.max_frame) > most {
-            let (device, max_frame) = (name, config.max_frame);
+            let (device, max_frame) = (args.name().to_owned(), config.max_frame);
             return Err(EthError::FrameTooLong { device, max_frame, most: most as u32, whose: "the buffers'" });
         }
-        let pci = if args.is_pci() { vec![name.clone()] } else { Vec::new() };
+        let pci = if args.is_pci() { vec![args.name().to_owned()] } else { Vec::new() };
         eal::init(&eal::EalConfig { pci, ..eal::EalConfig::default() })?;
 
         // What was said before is not about this device.
         log::take();
+        log::drivers_speak(true);
+        let attached = Self::probe(&args, pool, config);
+        log::drivers_speak(false);
+        attached
+    }
+
+    fn probe(args: &devargs::Devargs, pool: &Pool, config: &EthConfig) -> Result<Self, EthError> {
+        let name = args.name().to_owned();
         let step = |step, errno: c_int| EthError::Step {
             device: name.clone(),
             step,

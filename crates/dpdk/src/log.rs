@@ -54,6 +54,15 @@ pub(crate) fn capture_xdp() {
     }
 }
 
+/// Whether drivers explain their errors. They do while a port is attached; afterwards some log every frame that they
+/// treat in a way of their own (`net_af_packet` each VLAN tag), which the fast path has no time for.
+pub(crate) fn drivers_speak(speak: bool) {
+    // RTE_LOG_ERR and RTE_LOG_EMERG of rte_log.h.
+    let level = if speak { 4 } else { 1 };
+    // SAFETY: the pattern is a NUL-terminated string.
+    unsafe { sys::rte_log_set_level_pattern(c"pmd.net.*".as_ptr(), level) };
+}
+
 /// What was logged since the last call, as lines joined by `; `, and empties it.
 pub(crate) fn take() -> String {
     let bytes = std::mem::take(&mut *kept());

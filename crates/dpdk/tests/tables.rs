@@ -256,6 +256,38 @@ fn a_default_route_after_the_end_of_the_address_space() {
     assert_eq!(hops, [1, 2, 3, NONE, NONE]);
 }
 
+/// Prefixes that come and go, with and without the next hop of the one around them.
+#[test]
+fn churn_does_not_wear_the_tables_out() {
+    let (mut fib4, mut fib6) = (Fib4::new(100, 64).unwrap(), Fib6::new(100, 64).unwrap());
+    let v6 = |low: u128| (0x2001_0db8 << 96 | low).to_be_bytes();
+    fib4.add(0x0a00_0000, 8, 1).unwrap();
+    fib6.add(v6(0), 32, 1).unwrap();
+    for (i, prefix) in [(0, 0), (1, 1), (2, 24), (3, 32)] {
+        fib4.add(0xffff_ff00, prefix, i).unwrap();
+    }
+    for i in 0..200 {
+        let hop = 1 + i % 3;
+        fib4.add(0x0a00_0080, 25, hop).unwrap();
+        fib4.add(0x0a00_0081, 32, hop).unwrap();
+        assert!(fib4.delete(0x0a00_0080, 25).unwrap() && fib4.delete(0x0a00_0081, 32).unwrap());
+        fib6.add(v6(0), 48, hop).unwrap();
+        fib6.add(v6(1), 128, hop).unwrap();
+        assert!(fib6.delete(v6(0), 48).unwrap() && fib6.delete(v6(1), 128).unwrap());
+    }
+    for i in 0..60 {
+        fib4.add(0x0a01_0000 | i << 8, 32, 7).unwrap();
+    }
+    for i in 0..4 {
+        fib6.add(v6(i << 64), 128, 7).unwrap();
+    }
+    let mut hops = [0; 6];
+    fib4.lookup_bulk(&[0x0a00_0081, 0x0a01_0000, 0x0a01_3b00, 0x0a01_3b01, 0xffff_ff01, 0xffff_ff00], &mut hops);
+    assert_eq!(hops, [1, 7, 7, 1, 2, 3]);
+    fib6.lookup_bulk(&[v6(1), v6(0), v6(3 << 64), v6(4 << 64), [0; 16], [255; 16]], &mut hops);
+    assert_eq!(hops, [1, 7, 7, 1, NONE, NONE]);
+}
+
 #[test]
 fn a_full_table_says_so() {
     let mut fib = Fib4::new(100_000, 1).unwrap();

@@ -58,6 +58,7 @@ macro_rules! fib {
     (
         $(#[$doc:meta])* $name:ident, $kind:literal, $raw:ident, $conf:ident, $addr:ty, $bits:literal, $base:expr,
         $create:ident, $free:ident, $add:ident, $delete:ident, $lookup:ident,
+        $get_rib:ident, $rib_next:ident, $rib_ip:ident, $rib_depth:ident, $rib_hop:ident, $rib_all:ident,
         |$a:ident| $arg:expr, $ones:expr, $last:expr, |$ips:ident| $ips_arg:expr, |$c:ident, $tbl8s:ident| $configure:block
     ) => {
         $(#[$doc])*
@@ -68,6 +69,8 @@ macro_rules! fib {
             tbl8s: u32,
             /// Next hops of the tails that are in the table, by prefix length.
             tails: [Option<u32>; $bits + 1],
+            /// Whether a prefix was deleted since the table was made.
+            worn: bool,
         }
 
         // SAFETY: the table belongs to this value alone, and the library ties nothing to the thread that made it.
@@ -102,7 +105,7 @@ macro_rules! fib {
                     NonNull::new(table).ok_or(libc::ENOMEM)
                 })?;
                 let table = table.map_err(|errno| FibError::Library(log::explain(version::strerror(errno))))?;
-                Ok(Self { table, max_routes, tbl8s, tails: [None; $bits + 1] })
+                Ok(Self { table, max_routes, tbl8s, tails: [None; $bits + 1], worn: false })
             }
 
             /// Adds a prefix, or changes its next hop. Bits of the address beyond `depth` do not count.
@@ -114,6 +117,16 @@ macro_rules! fib {
                 if next_hop >= NONE {
                     return Err(FibError::NextHop(next_hop));
                 }
+                match self.add_once(ip, depth, next_hop) {
+                    Err(FibError::Full { .. }) if self.worn => {
+                        self.renew()?;
+                        self.add_once(ip, depth, next_hop)
+                    }
+                    result => result,
+                }
+            }
+
+            fn add_once(&mut self, ip: $addr, depth: u8, next_hop: u32) -> Result<(), FibError> {
                 if !Self::is_tail(ip, depth) {
                     return self.raw_add(ip, depth, next_hop);
                 }
@@ -134,6 +147,34 @@ macro_rules! fib {
                 let was = self.without_longer_tails(depth, |fib| fib.raw_delete(ip, depth))?;
                 self.tails[usize::from(depth)] = None;
                 Ok(was)
+            }
+
+            /// Moves all prefixes to a new table.
+            ///
+            /// The library counts groups of long prefixes in use, and miscounts when one goes that had the next hop of the
+            /// prefix around it (and in older releases at other times), until it takes the table for full.
+            fn renew(&mut self) -> Result<(), FibError> {
+                let mut fresh = Self::new(self.max_routes, self.tbl8s)?;
+                let ($a, mut node): ($addr, _) = (Default::default(), std::ptr::null_mut());
+                loop {
+                    let (mut ip, mut depth, mut next_hop): ($addr, u8, u64) = Default::default();
+                    // SAFETY: the tree belongs to the table and is not changed meanwhile; the nodes come from it; each
+                    // pointer is to a local of the size that the call writes.
+                    unsafe {
+                        let tree = sys::$get_rib(self.table.as_ptr());
+                        node = sys::$rib_next(tree, $arg, 0, node, sys::$rib_all as c_int);
+                        if node.is_null() {
+                            break;
+                        }
+                        sys::$rib_ip(node, (&raw mut ip).cast());
+                        sys::$rib_depth(node, &mut depth);
+                        sys::$rib_hop(node, &mut next_hop);
+                    }
+                    fresh.add_once(ip, depth, next_hop as u32)?;
+                }
+                fresh.worn = false;
+                *self = fresh;
+                Ok(())
             }
 
             /// Whether the prefix is a tail: one that ends with the last address there is.
@@ -175,7 +216,10 @@ macro_rules! fib {
             fn raw_delete(&mut self, $a: $addr, depth: u8) -> Result<bool, FibError> {
                 // SAFETY: the table is valid and this value's alone.
                 match unsafe { sys::$delete(self.table.as_ptr(), $arg, depth) }.abs() {
-                    0 => Ok(true),
+                    0 => {
+                        self.worn = true;
+                        Ok(true)
+                    }
                     libc::ENOENT => Ok(false),
                     errno => Err(self.error(errno)),
                 }
@@ -218,6 +262,7 @@ fib!(
     /// Routes of IPv4 addresses, in host byte order.
     Fib4, "fib4", rte_fib, rte_fib_conf, u32, 32, 64 << 20,
     rte_fib_create, rte_fib_free, rte_fib_add, rte_fib_delete, rte_fib_lookup_bulk,
+    rte_fib_get_rib, rte_rib_get_nxt, rte_rib_get_ip, rte_rib_get_depth, rte_rib_get_nh, RTE_RIB_GET_NXT_ALL,
     |ip| ip, ip.leading_ones(), u32::MAX, |ips| ips.as_ptr().cast_mut(), |conf, tbl8s| {
         conf.type_ = sys::RTE_FIB_DIR24_8;
         conf.__bindgen_anon_1.dir24_8.nh_sz = sys::RTE_FIB_DIR24_8_4B;
@@ -229,6 +274,7 @@ fib!(
     /// Routes of IPv6 addresses, in network byte order as in the packet.
     Fib6, "fib6", rte_fib6, rte_fib6_conf, [u8; 16], 128, 64 << 20,
     rte_fib6_create, rte_fib6_free, rte_fib6_add, rte_fib6_delete, rte_fib6_lookup_bulk,
+    rte_fib6_get_rib, rte_rib6_get_nxt, rte_rib6_get_ip, rte_rib6_get_depth, rte_rib6_get_nh, RTE_RIB6_GET_NXT_ALL,
     |ip| ip.as_ptr(), u128::from_be_bytes(ip).leading_ones(), [u8::MAX; 16], |ips| ips.as_ptr().cast_mut().cast(), |conf, tbl8s| {
         conf.type_ = sys::RTE_FIB6_TRIE;
         conf.__bindgen_anon_1.trie.nh_sz = sys::RTE_FIB6_TRIE_4B;
