@@ -34,7 +34,19 @@ clients() {
     echo "port 81     denied by the firewall, as its rules say"
 }
 
-if [[ $(id -u) -eq 0 ]]; then
+# Why the live part cannot be, if it cannot.
+missing() {
+    [[ $(id -u) -eq 0 ]] || { echo "it needs root"; return; }
+    local tool
+    for tool in ip ping curl dig dnsmasq python3 ethtool; do
+        command -v "$tool" >/dev/null || { echo "there is no $tool: run make deps"; return; }
+    done
+    ip netns add "cl-try-$$" 2>/dev/null || { echo "network namespaces cannot be made here"; return; }
+    ip netns del "cl-try-$$"
+}
+
+why_not=$(missing)
+if [[ -z $why_not ]]; then
     # shellcheck source=scripts/netns-lab.sh
     . scripts/netns-lab.sh
     say "Real programs in two network namespaces, a chain of NF processes between them"
@@ -47,7 +59,7 @@ if [[ $(id -u) -eq 0 ]]; then
     clients_pid=$!
     set -e
     lab_pids+=("$clients_pid")
-    "$chainline" run "$lab_dir/two-namespaces.yaml" --duration "${each}s" --report "$out/live.html"
+    "$chainline" run "$lab_dir/two-namespaces.yaml" --duration "${each}s" | tee "$out/live.txt"
     say "What the programs saw"
     status=0
     wait "$clients_pid" || status=$?
@@ -57,10 +69,10 @@ if [[ $(id -u) -eq 0 ]]; then
         exit 1
     fi
 else
-    say "Recorded packets of real programs through a chain of NF processes (as root, the programs run live)"
-    "$chainline" run examples/quickstart.yaml --duration "${each}s" --report "$out/live.html"
+    say "Recorded packets of real programs through a chain of NF processes (not live: $why_not)"
+    "$chainline" run examples/quickstart.yaml --duration "${each}s" | tee "$out/live.txt"
 fi
 
 say "The same NFs on one core, loaded by the generator with more than they can carry"
-"$chainline" run examples/shared-core.yaml --duration "${each}s" --report "$out/load.html"
-say "Reports: $out/live.html, $out/load.html"
+"$chainline" run examples/shared-core.yaml --duration "${each}s" | tee "$out/load.txt"
+say "Reports: $out/live.txt, $out/load.txt"
