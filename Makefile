@@ -25,8 +25,8 @@ test: ## everything: build, formats, lints, tests, references, licences, a short
 	@scripts/deps.sh --test
 	@scripts/test.sh
 
-bench: build ## measurements, figures by name in target/bench/results.json
-	@scripts/bench.sh
+bench: build ## what a packet costs in each crate
+	$(CARGO) bench --locked --workspace
 
 lint: deps ## formats and clippy alone
 	$(CARGO) fmt --all --check

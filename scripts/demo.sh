@@ -59,7 +59,7 @@ if [[ -z $why_not ]]; then
     clients_pid=$!
     set -e
     lab_pids+=("$clients_pid")
-    "$chainline" run "$lab_dir/two-namespaces.yaml" --duration "${each}s" | tee "$out/live.txt"
+    "$chainline" run "$lab_dir/two-namespaces.yaml" --duration "${each}s" | tee -i "$out/live.txt"
     say "What the programs saw"
     status=0
     wait "$clients_pid" || status=$?
@@ -70,9 +70,9 @@ if [[ -z $why_not ]]; then
     fi
 else
     say "Recorded packets of real programs through a chain of NF processes (not live: $why_not)"
-    "$chainline" run examples/quickstart.yaml --duration "${each}s" | tee "$out/live.txt"
+    "$chainline" run examples/quickstart.yaml --duration "${each}s" | tee -i "$out/live.txt"
 fi
 
 say "The same NFs on one core, loaded by the generator with more than they can carry"
-"$chainline" run examples/shared-core.yaml --duration "${each}s" | tee "$out/load.txt"
+"$chainline" run examples/shared-core.yaml --duration "${each}s" | tee -i "$out/load.txt"
 say "Reports: $out/live.txt, $out/load.txt"

@@ -44,7 +44,8 @@ step "format" cargo fmt --all --check
 step "clippy" cargo clippy --workspace --all-targets --locked -- -D warnings
 step "documentation" env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 # Among them: the generated references are current, and the style test.
-step "cargo test" cargo test --workspace --locked --no-fail-fast
+# Output of passing tests too: it says which were skipped.
+step "cargo test" cargo test --workspace --locked --no-fail-fast -- --show-output
 for example in examples/rust-nf examples/c-nf; do
     if [[ -f $example/Cargo.toml ]]; then
         step "$example" cargo test --locked --manifest-path "$example/Cargo.toml" --target-dir "target/${example//\//-}"
