@@ -12,6 +12,9 @@ use std::collections::HashMap;
 
 /// Buffers besides those that fill the queues: in port rings, in bursts, held by NFs.
 const SPARE_BUFFERS: u64 = 2048;
+/// The most that a tenant gets unless the file says otherwise: over 100 MB. With very many queues not all are full at
+/// once, and a source that finds no buffer waits or counts a drop.
+const USUAL_BUFFERS: u64 = 65_536;
 /// Most stages and divert targets of all queues together; bounds the plan's memory.
 const MAX_STAGES: usize = 1 << 22;
 
@@ -286,6 +289,6 @@ fn buffers(spec: &Spec, edges: &[EdgePlan]) -> u32 {
         *by_tenant.entry(tenant).or_default() += u64::from(edge.capacity);
     }
     let most = by_tenant.into_values().max().unwrap_or(0) + SPARE_BUFFERS;
-    let rounded = most.next_multiple_of(1024);
+    let rounded = most.next_multiple_of(1024).min(USUAL_BUFFERS);
     u32::try_from(rounded).unwrap_or(u32::MAX).clamp(*BUFFERS.start(), *BUFFERS.end())
 }

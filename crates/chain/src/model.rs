@@ -123,7 +123,8 @@ pub struct Defaults {
     /// Packets that a queue has room for; a power of two.
     #[schemars(range(min = *QUEUE.start(), max = *QUEUE.end()))]
     pub queue: u32,
-    /// Buffers in each tenant's region. Default: enough for all its queues and 2048 more.
+    /// Buffers in each tenant's region. Default: enough for all its queues and 2048 more, at most
+    /// 65,536.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = *BUFFERS.start(), max = *BUFFERS.end()))]
     pub buffers: Option<u32>,
