@@ -176,8 +176,7 @@ fn page_size(base: NonNull<u8>, len: usize) -> Result<usize, PoolError> {
 /// A mempool of mbufs over a [`FreeList`].
 #[derive(Debug)]
 pub(crate) struct Mempool {
-    /// Declared, and so dropped, before the handler that it uses.
-    mempool: Owned,
+    mempool: NonNull<sys::rte_mempool>,
     /// What the operations find through the mempool's `pool_config`: it must outlive the mempool.
     handler: Box<Handler>,
 }
@@ -239,7 +238,7 @@ impl Mempool {
             unsafe { mbuf.set_index(index) };
         }
         let _ = handler.mbufs.set(mbufs.into_boxed_slice());
-        Ok(Self { mempool, handler })
+        Ok(Self { mempool: mempool.keep(), handler })
     }
 
     pub(crate) fn mbufs(&self) -> &[Mbuf] {
@@ -247,7 +246,17 @@ impl Mempool {
     }
 
     pub(crate) fn as_ptr(&self) -> *mut sys::rte_mempool {
-        self.mempool.0.as_ptr()
+        self.mempool.as_ptr()
+    }
+}
+
+impl Drop for Mempool {
+    fn drop(&mut self) {
+        // A mempool empties itself before it goes, but the free list is not its own.
+        let mut free = vec![0; self.handler.free.len()];
+        self.handler.free.pop_bulk(&mut free);
+        drop(Owned(self.mempool));
+        self.handler.free.push_bulk(&free);
     }
 }
 
@@ -259,8 +268,13 @@ impl Handler {
 }
 
 /// Frees a mempool on the way out.
-#[derive(Debug)]
 struct Owned(NonNull<sys::rte_mempool>);
+
+impl Owned {
+    fn keep(self) -> NonNull<sys::rte_mempool> {
+        std::mem::ManuallyDrop::new(self).0
+    }
+}
 
 impl Drop for Owned {
     fn drop(&mut self) {
@@ -330,11 +344,11 @@ unsafe extern "C" fn enqueue(mempool: *mut sys::rte_mempool, objects: *const *mu
 unsafe extern "C" fn dequeue(mempool: *mut sys::rte_mempool, objects: *mut *mut c_void, n: c_uint) -> c_int {
     // SAFETY: as above, with room for n objects.
     let (handler, objects) = unsafe { (handler(mempool), std::slice::from_raw_parts_mut(objects, n as usize)) };
-    // All or nothing is what the mempool library expects.
-    if handler.free.len() < objects.len() {
+    // All or nothing is what the mempool library expects. There are no mbufs when a mempool that failed half-way goes.
+    let mbufs = handler.mbufs();
+    if handler.free.len() < objects.len() || mbufs.is_empty() {
         return -libc::ENOBUFS;
     }
-    let mbufs = handler.mbufs();
     let mut indexes = [0; CHUNK];
     for objects in objects.chunks_mut(CHUNK) {
         let indexes = &mut indexes[..objects.len()];

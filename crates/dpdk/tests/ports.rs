@@ -4,9 +4,10 @@
 
 mod common;
 
-use chainline_dpdk::{EthConfig, EthDev, EthError, Frame};
+use chainline_dpdk::{EthConfig, EthDev, EthError, Frame, FreeList, Pool};
 use common::{Buffers, ETHERTYPE, exclusive, frame, ip, own_network, veth};
 use std::path::PathBuf;
+use std::rc::Rc;
 
 const STRIDE: usize = 2112;
 const COUNT: u32 = 8192;
@@ -81,6 +82,23 @@ fn null_receives_into_the_region_and_sends_from_it() {
     assert_eq!((stats.rx_packets, stats.tx_packets), (64_000, 64_000));
     drop(dev);
     assert_all_free(&buffers);
+}
+
+#[test]
+fn a_shared_region_stays_as_long_as_its_ports() {
+    let _one = exclusive();
+    let region = chainline_shm::Region::create(128, 1514).unwrap();
+    let free = Rc::new(FreeList::new(region.count()));
+    let pool = Pool::over(&region, Rc::clone(&free)).unwrap();
+    let mut dev = EthDev::attach("net_null2,size=1514,copy=1", &pool, &EthConfig::default()).unwrap();
+    drop((region, pool));
+    let mut frames = [Frame::default(); 64];
+    for _ in 0..100 {
+        assert_eq!(dev.rx(&mut frames), 64);
+        assert_eq!(dev.tx(&frames), 64);
+    }
+    drop(dev);
+    assert_eq!(free.len(), free.capacity());
 }
 
 #[test]
