@@ -115,8 +115,17 @@ impl CaptureReader {
                 bytes.extend([2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
                 bytes.extend(if v6 { [0x86, 0xdd] } else { [8, 0] });
             }
-            bytes.extend_from_slice(packet.data);
-            let len = bytes.len() - start;
+            // A capture that kept only the first bytes of each frame is replayed at the frames' own lengths, with zeros
+            // for what was cut off: NFs would drop the packets as truncated otherwise.
+            let cut_off = (packet.header.len as usize).saturating_sub(packet.data.len());
+            let len = bytes.len() - start + packet.data.len() + cut_off;
+            if len <= MAX_FRAME {
+                bytes.extend_from_slice(packet.data);
+                bytes.resize(start + len, 0);
+            }
+            if bytes.len() as u64 > MAX_BYTES {
+                return Err(refuse(format!("more than {MAX_BYTES} bytes of frames: too many to be replayed")));
+            }
             if len > MAX_FRAME {
                 bytes.truncate(start);
                 skipped_long += 1;
