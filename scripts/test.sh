@@ -53,6 +53,7 @@ for example in examples/rust-nf examples/c-nf; do
         step "$example" make -C "$example" test
     fi
 done
+step "instructions a packet" scripts/instructions.sh
 for file in examples/*.yaml; do
     step "validate $file" target/debug/chainline validate "$file"
 done
