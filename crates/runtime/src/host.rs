@@ -33,6 +33,8 @@ pub struct Host {
     pub(crate) clock: Clock,
     pub(crate) batch: u32,
     pub(crate) spin_ticks: u64,
+    /// The last reading of the counter.
+    pub(crate) now: u64,
     pub(crate) sample_at: u64,
     pub(crate) tick_at: u64,
     /// Descriptors of the burst in hand, in step with the packets.
@@ -70,9 +72,12 @@ impl Host {
                 }
                 self.idle();
             }
-            let now = ticks();
-            if now >= self.tick_at {
-                self.tick(now);
+            // Each burst reads the clock; without one it is read here.
+            if !worked {
+                self.now = ticks();
+            }
+            if self.now >= self.tick_at {
+                self.tick(self.now);
             }
         }
         self.tick(ticks());
@@ -168,7 +173,8 @@ impl Host {
     /// Calls the stages of queue `q` from `first` on for the `n` descriptors in hand, and hands the packets on.
     fn work(&mut self, q: usize, first: usize, n: usize) {
         let started = ticks();
-        let now_ns = self.clock.now_ns();
+        self.now = started;
+        let now_ns = self.clock.at_ns(started);
         let sample = started >= self.sample_at;
         let Self { nfs, inlets, outlets, slots, holds, page, descs, .. } = self;
         let inlet = &inlets[q];
@@ -310,7 +316,7 @@ impl Host {
 
     /// The NFs' own time.
     pub(crate) fn tick(&mut self, now: u64) {
-        let now_ns = self.clock.now_ns();
+        let now_ns = self.clock.at_ns(now);
         for (i, nf) in self.nfs.iter_mut().enumerate() {
             nf.tick(&mut Ctx::new(now_ns, self.page.counters(i), &mut self.holds));
         }

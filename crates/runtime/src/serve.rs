@@ -183,6 +183,7 @@ fn assemble(setup: &Setup, nfs: Vec<Box<dyn NfObject>>, parts: Parts, page: Arc<
         clock: setup.clock,
         batch: u32::from(setup.batch),
         spin_ticks: setup.clock.ticks_in(setup.spin_ns),
+        now: 0,
         sample_at: ticks(),
         tick_at: 0,
         descs: Box::new([Desc::default(); chainline_nf::MAX_BURST]),

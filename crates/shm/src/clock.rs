@@ -60,7 +60,14 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn now_ns(&self) -> u64 {
-        self.ns(ticks().wrapping_sub(self.origin))
+        self.at_ns(ticks())
+    }
+
+    /// Nanoseconds from the clock's measurement to a reading of the counter.
+    #[inline]
+    #[must_use]
+    pub fn at_ns(&self, ticks: u64) -> u64 {
+        self.ns(ticks.wrapping_sub(self.origin))
     }
 }
 
