@@ -230,3 +230,6 @@ fn masks<const WORDS: usize>(p: Prefix) -> impl Iterator<Item = FieldValue> {
         FieldValue { value: value.into(), mask_range: bits.clamp(0, 32) as u64 }
     })
 }
+
+#[cfg(test)]
+mod tests;
