@@ -10,7 +10,7 @@ mod sched;
 
 pub(crate) use net::proto_names;
 pub use net::{Match, NumRange, Prefix, proto_name, proto_number};
-pub use port::{Generator, MAX_RATE, Memif, MemifRole, Mix, MixPart, Netdev, Pcap, Port, Rate, Sink};
+pub use port::{Generator, Laps, MAX_RATE, Memif, MemifRole, Mix, MixPart, Netdev, Pcap, Port, Rate, Sink};
 pub use sched::{Policy, Sched, Weight};
 
 use indexmap::IndexMap;

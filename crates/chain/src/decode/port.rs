@@ -5,7 +5,7 @@ use super::fields::Fields;
 use super::spec::{num_range, prefix};
 use crate::diag::Diagnostic;
 use crate::model::{
-    FRAME_BYTES, Generator, MAX_RATE, Memif, MemifRole, Mix, MixPart, Netdev, Pcap, Port, Rate, Sink, proto_number,
+    FRAME_BYTES, Generator, Laps, MAX_RATE, Memif, MemifRole, Mix, MixPart, Netdev, Pcap, Port, Rate, Sink, proto_number,
 };
 use crate::tree::{Entry, Node, Value, quote};
 use std::path::PathBuf;
@@ -77,12 +77,21 @@ fn rate(d: &mut Decoder, node: &Node, recorded: bool) -> Option<Rate> {
     }
 }
 
+fn laps(d: &mut Decoder, node: &Node) -> Option<Laps> {
+    match &node.value {
+        Value::Bool(true) => Some(Laps::Forever),
+        Value::Bool(false) => Some(Laps::default()),
+        Value::Int(n) if u32::try_from(*n).is_ok_and(|n| n > 0) => u32::try_from(*n).ok().map(Laps::Times),
+        _ => d.expected(node, "`true`, `false`, or how many times the file is read"),
+    }
+}
+
 fn pcap(d: &mut Decoder, node: &Node) -> Option<Pcap> {
     let mut f = Fields::of(d, node, "a map with `read` or `write`")?;
     let pcap = Pcap {
         read: f.optional(d, "read", file_name),
         write: f.optional(d, "write", file_name),
-        repeat: f.optional(d, "loop", Decoder::bool).unwrap_or_default(),
+        laps: f.optional(d, "loop", laps).unwrap_or_default(),
         rate: f.optional(d, "rate", |d, n| rate(d, n, true)).unwrap_or_default(),
         lossless: f.optional(d, "lossless", Decoder::bool),
     };

@@ -83,9 +83,9 @@ pub struct Pcap {
     /// The file that packets go to, relative to the chain file; overwritten.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write: Option<PathBuf>,
-    /// Begins again at the end of the file.
-    #[serde(rename = "loop", skip_serializing_if = "std::ops::Not::not")]
-    pub repeat: bool,
+    /// Begins again at the end of the file: `true` for ever, or how many times the file is read.
+    #[serde(rename = "loop", skip_serializing_if = "Laps::is_one")]
+    pub laps: Laps,
     /// How fast packets are read.
     #[serde(skip_serializing_if = "Rate::is_max")]
     pub rate: Rate,
@@ -242,6 +242,48 @@ impl JsonSchema for Mix {
             "description": "A named mix (simple-imix: 7:4:1 of 64/570/1518 bytes; csit-imix: 28:16:4 of the same; \
                             imix-594: 7:4:1 of 64/594/1518), or a list of sizes and weights.",
             "oneOf": [{"enum": words}, {"type": "array", "items": g.subschema_for::<MixPart>(), "minItems": 1}],
+        })
+    }
+}
+
+/// How many times a capture is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Laps {
+    /// So many times, at least once.
+    Times(u32),
+    /// Until the run ends.
+    Forever,
+}
+
+impl Default for Laps {
+    fn default() -> Self {
+        Self::Times(1)
+    }
+}
+
+impl Laps {
+    fn is_one(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Serialize for Laps {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Forever => s.serialize_bool(true),
+            Self::Times(n) => s.serialize_u32(*n),
+        }
+    }
+}
+
+impl JsonSchema for Laps {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Laps".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "`true`: until the run ends; or how many times the file is read.",
+            "oneOf": [{"type": "boolean"}, {"type": "integer", "minimum": 1, "maximum": u32::MAX}],
         })
     }
 }

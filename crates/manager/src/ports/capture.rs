@@ -3,7 +3,7 @@
 use super::pace::Pace;
 use super::{Frame, PORT_BURST, Port, PortError, PortLoss};
 use crate::buffers::Buffers;
-use chainline_chain::model::{self, Rate};
+use chainline_chain::model::{self, Laps, Rate};
 use chainline_shm::{BufId, Clock, Desc, HEADROOM};
 use pcap::{Linktype, Precision, Savefile};
 use std::path::{Path, PathBuf};
@@ -73,7 +73,8 @@ pub struct CaptureReader {
     records: Vec<Record>,
     bytes: Vec<u8>,
     next: usize,
-    repeat: bool,
+    /// Laps after the present one.
+    laps_left: u64,
     recorded: bool,
     lossless: bool,
     pace: Pace,
@@ -145,7 +146,11 @@ impl CaptureReader {
         let mean = bytes.len() as f64 / records.len().max(1) as f64;
         Ok(Self {
             pace: Pace::new(spec.rate, mean, clock),
-            repeat: spec.repeat && !records.is_empty(),
+            laps_left: match spec.laps {
+                _ if records.is_empty() => 0,
+                Laps::Forever => u64::MAX,
+                Laps::Times(n) => u64::from(n) - 1,
+            },
             recorded: spec.rate == Rate::Recorded,
             lossless: spec.lossless(),
             clock: *clock,
@@ -172,9 +177,10 @@ impl CaptureReader {
 impl CaptureReader {
     fn receive(&mut self, max: usize, now: u64, buffers: &mut Buffers, got: &mut dyn FnMut(Frame)) {
         if self.next == self.records.len() {
-            if !self.repeat {
+            if self.laps_left == 0 {
                 return;
             }
+            self.laps_left -= 1;
             // The gap between laps is the capture's mean gap.
             let last = self.records.last().map_or(0, |r| r.at_ns);
             let gap = last / self.records.len().max(2) as u64;
@@ -220,7 +226,7 @@ impl CaptureReader {
     }
 
     fn exhausted(&self) -> bool {
-        self.next == self.records.len() && !self.repeat
+        self.next == self.records.len() && self.laps_left == 0
     }
 
     fn lossless(&self) -> bool {
