@@ -13,7 +13,7 @@ pub fn build(kind: &str, args: Value, env: &mut Env<'_>) -> Result<Box<dyn NfObj
     match registry().get(kind) {
         Some(kind) => (kind.build)(args, env),
         None => {
-            let loaded = chainline_nf_c::load(&env.path(kind)).map_err(|e| Error::Library(e.to_string()))?;
+            let loaded = chainline_nf_c::load(env.path(kind)).map_err(|e| Error::Library(e.to_string()))?;
             loaded.build(args, env)
         }
     }

@@ -109,7 +109,7 @@ impl Buffers {
             let lost = m.inside && chains.get(usize::from(m.chain)) == Some(&true) && !spare.contains(&(i as u32));
             if lost {
                 m.inside = false;
-                        self.free.push_bulk(&[i as u32]);
+                self.free.push_bulk(&[i as u32]);
                 found(m.chain);
             }
         }

@@ -1,9 +1,7 @@
 //! The shared memory of a run: regions, queues and bells, and which instance gets which of them.
 
 use chainline_chain::plan::{End, Plan};
-use chainline_runtime::setup::{
-    NfSetup, OutSetup, QueueSetup, RegionSetup, RingSetup, Setup, StageSetup, VERSION,
-};
+use chainline_runtime::setup::{NfSetup, OutSetup, QueueSetup, RegionSetup, RingSetup, Setup, StageSetup, VERSION};
 use chainline_runtime::{Policy, Sched};
 use chainline_shm::mapping::MapError;
 use chainline_shm::{Bell, Clock, Region, Ring};

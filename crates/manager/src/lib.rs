@@ -1,7 +1,7 @@
 //! The manager: opens ports, launches instances, moves packets between ports and chains, keeps the ledger, and
 //! brings back what dies.
 //!
-//! Two threads: [`dataplane`] polls on the manager's core and owns buffers, ports and accounts; `supervisor` sleeps
+//! Two threads: `dataplane` polls on the manager's core and owns buffers, ports and accounts; `supervisor` sleeps
 //! and is woken by instances' sockets. NFs never run in either.
 
 #![forbid(unsafe_code)]
@@ -22,9 +22,9 @@ pub use supervisor::RunError;
 use buffers::Buffers;
 use chainline_chain::model::Port as PortSpec;
 use chainline_chain::plan::Plan;
+use chainline_dpdk::Pool;
 use chainline_runtime::Builder;
 use fabric::Fabric;
-use chainline_dpdk::Pool;
 use ports::{Capture, CaptureReader, Device, Generator, Port, Sink};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -86,9 +86,11 @@ fn max_frame(plan: &Plan, options: &Options) -> Result<u16, RunError> {
         let frame = match &p.spec {
             PortSpec::Generator(g) => g.sizes().iter().map(|s| s.frame_bytes).max().unwrap_or(64),
             PortSpec::Pcap(c) => match &c.read {
-                Some(path) => CaptureReader::open(&options.dir.join(path), c, &chainline_shm::Clock::measure(Duration::ZERO))
-                    .map_err(|error| RunError::Port { name: p.name.clone(), error })?
-                    .longest(),
+                Some(path) => {
+                    CaptureReader::open(&options.dir.join(path), c, &chainline_shm::Clock::measure(Duration::ZERO))
+                        .map_err(|error| RunError::Port { name: p.name.clone(), error })?
+                        .longest()
+                }
                 None => 0,
             },
             PortSpec::Sink(_) => 0,

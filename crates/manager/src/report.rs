@@ -205,7 +205,8 @@ impl Report {
             chains.insert(plan.name.clone(), report);
         }
         for p in &e.last.ports {
-            for (name, n) in [("no_match", p.no_match), ("no_buffer", p.loss.no_buffer), ("too_long", p.loss.too_long)] {
+            for (name, n) in [("no_match", p.no_match), ("no_buffer", p.loss.no_buffer), ("too_long", p.loss.too_long)]
+            {
                 received += n;
                 if n > 0 {
                     *all.entry(name.into()).or_default() += n;
@@ -242,9 +243,11 @@ impl Report {
         }
         let mut happenings = e.happenings;
         let at_s = e.duration.as_secs_f64();
-        happenings.extend(
-            e.last.close_errors.iter().map(|what| Happening { at_s, instance: None, what: what.clone() }),
-        );
+        happenings.extend(e.last.close_errors.iter().map(|what| Happening {
+            at_s,
+            instance: None,
+            what: what.clone(),
+        }));
         if e.last.refused > 0 {
             let what = format!("the manager refused {} descriptors", e.last.refused);
             happenings.push(Happening { at_s, instance: None, what });
@@ -333,22 +336,17 @@ pub struct NfInterval {
     pub held: u64,
 }
 
-type Reading<'a> = (&'a Snapshot, &'a [NfTotals], &'a [Usage]);
+/// Accounts, NFs' totals and instances' usage at one instant.
+pub(crate) type Reading<'a> = (&'a Snapshot, &'a [NfTotals], &'a [Usage]);
 
 impl Interval {
-    pub(crate) fn between<'a, A, B, C>(
-        (a, at, au): (&A, &B, &C),
-        (b, bt, bu): (&A, &B, &C),
+    pub(crate) fn between(
+        (a, at, au): Reading<'_>,
+        (b, bt, bu): Reading<'_>,
         plan: &Plan,
         held: &[u64],
         since: Duration,
-    ) -> Self
-    where
-        A: std::ops::Deref<Target = Snapshot>,
-        B: std::ops::Deref<Target = [NfTotals]>,
-        C: std::ops::Deref<Target = [Usage]>,
-    {
-        let ((a, at, au), (b, bt, bu)): (Reading<'_>, Reading<'_>) = ((a, at, au), (b, bt, bu));
+    ) -> Self {
         let seconds = (b.at_ns.saturating_sub(a.at_ns)) as f64 / 1e9;
         let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds.max(1e-9);
         let chains = plan.chains.iter().zip(a.chains.iter().zip(&b.chains)).map(|(c, (a, b))| ChainInterval {

@@ -1,8 +1,8 @@
 //! Packets that NFs keep beyond a burst.
 
 use chainline_nf::{HoldId, Holds, Packet, PacketMeta, Verdict};
-use chainline_shm::{Desc, Page};
 use chainline_shm::region::{Kept, Slots};
+use chainline_shm::{Desc, Page};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

@@ -120,8 +120,7 @@ impl Host {
 
     /// Whether a packet from this queue could be handled now.
     fn ready(inlet: &mut Inlet, outlets: &mut [Outlet]) -> bool {
-        inlet.consumer.available(1) > 0
-            && (!inlet.blocked || inlet.outs.iter().all(|&o| outlets[o].has_half_free()))
+        inlet.consumer.available(1) > 0 && (!inlet.blocked || inlet.outs.iter().all(|&o| outlets[o].has_half_free()))
     }
 
     /// Whether there is anything to do: asked before sleeping.

@@ -8,8 +8,8 @@
 
 #![forbid(unsafe_code)]
 
-pub mod host;
 mod holds;
+pub mod host;
 mod idle;
 mod queues;
 mod sched;

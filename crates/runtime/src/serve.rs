@@ -118,7 +118,9 @@ fn build(setup: &Setup, fds: Vec<OwnedFd>, builder: &Builder) -> Result<BuiltNfs
 fn parts(setup: &Setup, fds: Vec<OwnedFd>) -> Result<Parts, ServeError> {
     let mut fds: Vec<Option<OwnedFd>> = fds.into_iter().map(Some).collect();
     let mut take = |i: usize| {
-        fds.get_mut(i).and_then(Option::take).ok_or_else(|| ServeError::Setup(format!("file descriptor {i} is missing")))
+        fds.get_mut(i)
+            .and_then(Option::take)
+            .ok_or_else(|| ServeError::Setup(format!("file descriptor {i} is missing")))
     };
     let small = |fd, bytes| Mapping::open(fd, bytes, PageKind::Small).map(Arc::new);
     let r = setup.region;
@@ -168,7 +170,8 @@ fn parts(setup: &Setup, fds: Vec<OwnedFd>) -> Result<Parts, ServeError> {
 
 fn assemble(setup: &Setup, nfs: Vec<Box<dyn NfObject>>, parts: Parts, page: Arc<Page>) -> Result<Host, ServeError> {
     let own = parts.bells.get(setup.own_bell).cloned();
-    if usize::from(setup.batch) > chainline_nf::MAX_BURST || setup.batch == 0 || setup.return_out >= parts.outlets.len() {
+    if usize::from(setup.batch) > chainline_nf::MAX_BURST || setup.batch == 0 || setup.return_out >= parts.outlets.len()
+    {
         return Err(ServeError::Setup(format!("batch {} or return queue is out of range", setup.batch)));
     }
     Ok(Host {

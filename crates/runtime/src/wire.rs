@@ -82,10 +82,7 @@ pub fn recv<T: DeserializeOwned>(socket: impl AsFd) -> Result<(T, Vec<OwnedFd>),
 ///
 /// # Errors
 /// As [`recv`].
-pub fn recv_at_most<T: DeserializeOwned>(
-    socket: impl AsFd,
-    most: usize,
-) -> Result<(T, Vec<OwnedFd>), WireError> {
+pub fn recv_at_most<T: DeserializeOwned>(socket: impl AsFd, most: usize) -> Result<(T, Vec<OwnedFd>), WireError> {
     let mut fds = Vec::new();
     loop {
         let mut total = [0u8; 4];

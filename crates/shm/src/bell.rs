@@ -97,7 +97,6 @@ impl Bell {
     }
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;

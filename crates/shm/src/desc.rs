@@ -86,7 +86,8 @@ mod tests {
 
     #[test]
     fn words_round_trip() {
-        let d = Desc { buf: BufId::new(0xABCDEF, 0x12), off: 128, len: 1514, chain: 7, hop: 3, tag: 9, hash: 0xDEAD_BEEF };
+        let d =
+            Desc { buf: BufId::new(0xABCDEF, 0x12), off: 128, len: 1514, chain: 7, hop: 3, tag: 9, hash: 0xDEAD_BEEF };
         let (a, b) = d.to_words();
         assert_eq!(Desc::from_words(a, b), d);
         assert_eq!((d.buf.index(), d.buf.generation()), (0xABCDEF, 0x12));

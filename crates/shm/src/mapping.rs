@@ -104,7 +104,8 @@ impl Mapping {
         let prot = ProtFlags::READ | ProtFlags::WRITE;
         if pages == PageKind::Small {
             // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
-            let ptr = unsafe { mmap(std::ptr::null_mut(), len, prot, MapFlags::SHARED, &fd, 0) }.map_err(err("mmap"))?;
+            let ptr =
+                unsafe { mmap(std::ptr::null_mut(), len, prot, MapFlags::SHARED, &fd, 0) }.map_err(err("mmap"))?;
             let ptr = NonNull::new(ptr.cast::<u8>()).ok_or(MapError::Foreign("mapped at zero"))?;
             return Ok(Self { ptr, len, reserved: (ptr, len), fd, pages });
         }

@@ -3,7 +3,7 @@
 use crate::exit::{Exit, WrongInput};
 use crate::{kinds, output};
 
-/// Prints the JSON Schema of the chain file, or of the arguments of one kind of NF.
+/// Prints the JSON Schema of the chain file, of the arguments of one kind of NF, or of the report of `run`.
 ///
 /// Editors with a YAML language server complete and check chain files that begin with
 /// `# yaml-language-server: $schema=chain-file.schema.json`.
@@ -12,16 +12,21 @@ use crate::{kinds, output};
 pub struct Schema {
     /// A built-in kind of NF, such as `firewall`: the schema of its `args`.
     kind: Option<String>,
+    /// The schema of what `chainline run -o json` prints.
+    #[arg(long, conflicts_with = "kind")]
+    report: bool,
 }
 
 const HELP: &str = "\
 Examples:
   chainline schema > chain-file.schema.json
-  chainline schema firewall";
+  chainline schema firewall
+  chainline schema --report";
 
 impl Schema {
     pub fn run(self) -> anyhow::Result<Exit> {
         let schema = match self.kind {
+            None if self.report => chainline_manager::report_schema(),
             None => chainline_chain::schema(),
             Some(name) => {
                 let registry = kinds::registry();

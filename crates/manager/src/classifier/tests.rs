@@ -42,9 +42,8 @@ fn rule() -> impl Strategy<Value = Match> {
     let list = |top| prop::collection::vec(range(top), 0..3);
     let proto = prop_oneof![Just(None), Just(Some(6)), Just(Some(17)), Just(Some(1)), Just(Some(58))];
     let prefixes = || prop::collection::vec(prefix(), 0..3);
-    (proto, prefixes(), prefixes(), list(8), list(8), list(4)).prop_map(|(proto, src, dst, src_port, dst_port, vlan)| {
-        Match { proto, src, dst, src_port, dst_port, vlan }
-    })
+    (proto, prefixes(), prefixes(), list(8), list(8), list(4))
+        .prop_map(|(proto, src, dst, src_port, dst_port, vlan)| Match { proto, src, dst, src_port, dst_port, vlan })
 }
 
 /// An Ethernet frame with an IP header and ports; or none of that.
@@ -116,7 +115,8 @@ fn thousands_of_rules() {
     let refs: Vec<_> = chains.iter().map(|(i, m)| (*i, m)).collect();
     let mut classifier = Classifier::new(&refs).unwrap();
     let tuple = |i: u32| FiveTuple::v4(Ipv4Addr::LOCALHOST, Ipv4Addr::from_bits(0x0a00_0007 | i << 8), 1, 2, 17);
-    let packets: Vec<_> = (0..8000).map(|i| (Layers { tuple: tuple(i), ..Layers::default() }, i.wrapping_mul(77))).collect();
+    let packets: Vec<_> =
+        (0..8000).map(|i| (Layers { tuple: tuple(i), ..Layers::default() }, i.wrapping_mul(77))).collect();
     let mut found = vec![None; packets.len()];
     classifier.classify(&packets, &mut found);
     assert!(found.iter().enumerate().all(|(i, c)| *c == Some(i as u16)));

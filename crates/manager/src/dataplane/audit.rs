@@ -64,7 +64,8 @@ impl Dataplane {
             self.unpause();
             return;
         }
-        let edges: Vec<usize> = (0..self.plan.edges.len()).filter(|&e| audit.covers(self.plan.edges[e].chain)).collect();
+        let edges: Vec<usize> =
+            (0..self.plan.edges.len()).filter(|&e| audit.covers(self.plan.edges[e].chain)).collect();
         let instances: Vec<usize> = (0..self.instances.len())
             .filter(|&i| self.plan.instances[i].queues.iter().any(|q| audit.covers(q.chain)))
             .collect();

@@ -20,13 +20,7 @@ pub(crate) struct Egress {
 }
 
 impl Egress {
-    pub fn new(
-        port: usize,
-        consumer: Consumer,
-        producer: Option<(usize, Bell)>,
-        tenant: usize,
-        home: usize,
-    ) -> Self {
+    pub fn new(port: usize, consumer: Consumer, producer: Option<(usize, Bell)>, tenant: usize, home: usize) -> Self {
         Self { port, consumer, producer, tenant, home, pending: ArrayVec::new() }
     }
 }
@@ -80,7 +74,8 @@ impl Dataplane {
                 offer_room(&egress.consumer, bell);
                 if let Some(why) = refused {
                     ledger.refused += 1;
-                    let found = format!("a descriptor on its way to port {}: {why:?}", self.plan.ports[egress.port].name);
+                    let found =
+                        format!("a descriptor on its way to port {}: {why:?}", self.plan.ports[egress.port].name);
                     let _ = events.send(Event::Lied { instance: *instance, found });
                 }
             }

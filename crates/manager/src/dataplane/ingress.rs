@@ -6,7 +6,7 @@ use crate::classifier::Classifier;
 use crate::ports::{Frame, PORT_BURST};
 use arrayvec::ArrayVec;
 use chainline_packet::{Layers, flow_hash, parse};
-use chainline_shm::{BufId, Desc, HEADROOM, Bell, Producer};
+use chainline_shm::{Bell, BufId, Desc, HEADROOM, Producer};
 
 /// A port that chains begin at.
 pub(crate) struct Ingress {

@@ -263,12 +263,7 @@ impl CaptureWriter {
         let file = pcap::Capture::dead_with_precision(Linktype::ETHERNET, Precision::Nano).map_err(refuse)?;
         let began = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default()
             - std::time::Duration::from_nanos(clock.now_ns());
-        Ok(Self {
-            path: path.to_owned(),
-            file: file.savefile(path).map_err(refuse)?,
-            clock: *clock,
-            began,
-        })
+        Ok(Self { path: path.to_owned(), file: file.savefile(path).map_err(refuse)?, clock: *clock, began })
     }
 }
 

@@ -13,8 +13,8 @@ use crate::ports::PortError;
 use crate::report::{Happening, Interval, Report};
 use crate::{Observer, Options, open_ports};
 use chainline_chain::plan::Plan;
-use chainline_shm::mapping::MapError;
 use chainline_shm::Clock;
+use chainline_shm::mapping::MapError;
 use instance::{Change, Instance, State};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::sync::Arc;
@@ -467,7 +467,10 @@ fn unsupported(plan: &Plan) -> Result<(), RunError> {
     for i in &plan.instances {
         let refuse = |what: String| Err(RunError::Unsupported(format!("{}: {what}", i.name)));
         if chainline_runtime::Policy::from_word(i.sched.policy.word()).is_none() {
-            return refuse(format!("policy {} is not available yet: use other, batch, idle, fifo or rr", i.sched.policy.word()));
+            return refuse(format!(
+                "policy {} is not available yet: use other, batch, idle, fifo or rr",
+                i.sched.policy.word()
+            ));
         }
         if i.sched.slice_us.is_some() || i.sched.weight != chainline_chain::model::Weight::Auto {
             return refuse("`slice_us` and a fixed `weight` are not available yet: leave them out".into());

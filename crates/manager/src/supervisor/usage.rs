@@ -85,10 +85,12 @@ impl NfTotals {
         };
         let total = counts.iter().fold(0u64, |sum, n| sum.saturating_add(*n));
         let mut seen = 0u64;
-        counts.iter().position(|n| {
-            seen = seen.saturating_add(*n);
-            total > 0 && seen >= total.div_ceil(2)
-        })
-        .map(CostHistogram::lower_bound)
+        counts
+            .iter()
+            .position(|n| {
+                seen = seen.saturating_add(*n);
+                total > 0 && seen >= total.div_ceil(2)
+            })
+            .map(CostHistogram::lower_bound)
     }
 }
