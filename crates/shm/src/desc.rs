@@ -45,7 +45,7 @@ pub struct Desc {
     pub chain: u16,
     /// The hop that the packet is on its way to.
     pub hop: u8,
-    /// On the way back to the manager: why ([`RETURN_DROP`] and following). Elsewhere 0.
+    /// On the way back to the manager: the reason for the drop, in the order of declaration. Elsewhere 0.
     pub tag: u8,
     /// Hash of the flow.
     pub hash: u32,
