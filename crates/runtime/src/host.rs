@@ -324,3 +324,6 @@ impl Host {
         self.flush_released();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,280 @@
+use super::*;
+use crate::setup::StageSetup;
+use chainline_nf::{HoldId, Reason};
+use chainline_shm::page::PageLayout;
+use chainline_shm::region::Slots;
+use chainline_shm::{BufId, Consumer, HEADROOM, Producer, Region, Ring};
+use std::time::Duration;
+
+/// What a test NF does with each packet.
+type Decide = Box<dyn FnMut(usize, &mut Packet<'_>, &mut Ctx<'_>) -> Verdict + Send>;
+
+struct TestNf(Decide, Option<HoldId>);
+
+impl NfObject for TestNf {
+    fn process(&mut self, burst: &mut Burst<'_>, ctx: &mut Ctx<'_>) {
+        for (i, (packet, verdict)) in burst.iter_mut().enumerate() {
+            *verdict = (self.0)(i, packet, ctx);
+        }
+    }
+    fn tick(&mut self, ctx: &mut Ctx<'_>) {
+        if let Some(id) = self.1.take() {
+            ctx.release(id, Verdict::NEXT);
+        }
+    }
+    fn report(&self) -> Option<String> {
+        None
+    }
+}
+
+fn nf(decide: impl FnMut(usize, &mut Packet<'_>, &mut Ctx<'_>) -> Verdict + Send + 'static) -> Box<dyn NfObject> {
+    Box::new(TestNf(Box::new(decide), None))
+}
+
+/// A host with `queues` input queues, an output queue for each, a return queue, and the far ends of all.
+struct Bench {
+    host: Host,
+    sources: Vec<Producer>,
+    sinks: Vec<Consumer>,
+    back: Consumer,
+}
+
+const RETURN: usize = 0;
+
+fn bench(nfs: Vec<Box<dyn NfObject>>, weights: &[u32], capacity: u32, batch: u32) -> Bench {
+    let region = Region::create(4096, 256).unwrap();
+    let ring = || Ring::create(capacity).unwrap();
+    let layout = PageLayout { queues: weights.len(), counters: vec![1; nfs.len()], holds: 16 };
+    let page = Arc::new(Page::create(layout).unwrap());
+    let bell = Bell::create().unwrap();
+    let outlet = |ring: &Ring| Outlet {
+        producer: Producer::attach(ring.clone()),
+        bell: Bell::create().unwrap(),
+        wake_at: 32,
+        chain: 0,
+        hop: 1,
+    };
+    let back = Ring::create(4096).unwrap();
+    let (mut outlets, mut inlets, mut sources, mut sinks) = (vec![outlet(&back)], vec![], vec![], vec![]);
+    for (q, weight) in weights.iter().enumerate() {
+        let (input, output) = (ring(), ring());
+        outlets.push(outlet(&output));
+        inlets.push(Inlet {
+            consumer: Consumer::attach(input.clone()),
+            producer_bell: None,
+            chain: q as u16,
+            hop: 0,
+            quantum: weight * batch,
+            deficit: 0,
+            stages: (0..nfs.len()).map(|nf| StageSetup { nf, divert: Vec::new() }).collect(),
+            next: q + 1,
+            outs: vec![RETURN, q + 1],
+            blocked: false,
+        });
+        sources.push(Producer::attach(input));
+        sinks.push(Consumer::attach(output));
+    }
+    let host = Host {
+        nfs,
+        inlets,
+        outlets,
+        return_out: RETURN,
+        slots: Slots::new(region),
+        holds: HoldTable::new(16, page.clone()),
+        page,
+        own_bell: bell,
+        clock: Clock::measure(Duration::ZERO),
+        batch,
+        spin_ticks: 0,
+        now: 0,
+        sample_at: 0,
+        tick_at: u64::MAX,
+        descs: Box::new([Desc::default(); MAX_BURST]),
+    };
+    Bench { host, sources, sinks, back: Consumer::attach(back) }
+}
+
+fn desc(index: u32) -> Desc {
+    Desc { buf: BufId::new(index, 1), off: HEADROOM, len: 60, ..Desc::default() }
+}
+
+fn fill(source: &mut Producer, indexes: std::ops::Range<u32>) {
+    assert!(source.room(indexes.len() as u32) >= indexes.len() as u32);
+    indexes.for_each(|i| source.push(desc(i)));
+    source.publish();
+}
+
+fn drain(sink: &mut Consumer) -> Vec<u32> {
+    let n = sink.available(u32::MAX);
+    let got = (0..n).map(|i| sink.peek(i).buf.index()).collect();
+    sink.release(n);
+    got
+}
+
+#[test]
+fn order_is_kept_and_nothing_is_allocated() {
+    let mut b = bench(vec![nf(|_, _, _| Verdict::NEXT), nf(|_, _, _| Verdict::NEXT)], &[1], 1024, 32);
+    let mut expected = 0;
+    for round in 0..20 {
+        fill(&mut b.sources[0], round * 100..round * 100 + 100);
+        let host = &mut b.host;
+        let spent = allocation_counter::measure(|| while host.pass(0) {});
+        assert_eq!(spent.count_total, 0);
+        for got in drain(&mut b.sinks[0]) {
+            assert_eq!(got, expected);
+            expected += 1;
+        }
+    }
+    assert_eq!(expected, 2000);
+    assert_eq!(b.host.page.status().busy.load(Relaxed), 0);
+    assert_eq!(b.host.page.nf(1).received.load(Relaxed), 2000);
+}
+
+#[test]
+fn no_more_is_taken_than_fits() {
+    let mut b = bench(vec![nf(|_, _, _| Verdict::NEXT)], &[1], 64, 32);
+    fill(&mut b.sources[0], 0..64);
+    while b.host.pass(0) {}
+    fill(&mut b.sources[0], 64..128);
+    while b.host.pass(0) {}
+    assert_eq!((b.sinks[0].available(u32::MAX), b.host.inlets[0].consumer.available(u32::MAX)), (64, 64));
+    // Half of the queue must be free before it goes on: it then runs for long.
+    b.sinks[0].release(31);
+    assert!(!b.host.pass(0) && !b.host.has_work());
+    b.sinks[0].release(1);
+    assert!(b.host.has_work() && b.host.pass(0));
+}
+
+#[test]
+fn a_full_queue_does_not_block_the_other_chain() {
+    let mut b = bench(vec![nf(|_, _, _| Verdict::NEXT)], &[1, 1], 64, 32);
+    for lap in 0..10 {
+        let room = b.sources[0].room(64).min(64);
+        fill(&mut b.sources[0], 0..room);
+        fill(&mut b.sources[1], 1000..1064);
+        while b.host.pass(0) {}
+        assert_eq!(drain(&mut b.sinks[1]).len(), 64, "lap {lap}");
+    }
+    assert_eq!(b.sinks[0].available(u32::MAX), 64);
+}
+
+#[test]
+fn queues_are_served_by_weight() {
+    let mut b = bench(vec![nf(|_, _, _| Verdict::NEXT)], &[3, 1], 4096, 16);
+    fill(&mut b.sources[0], 0..2000);
+    fill(&mut b.sources[1], 2000..4000);
+    (0..20).for_each(|i| assert!(b.host.pass(i % 2)));
+    let (a, c) = (drain(&mut b.sinks[0]).len(), drain(&mut b.sinks[1]).len());
+    assert_eq!((a, c), (20 * 48, 20 * 16));
+}
+
+#[test]
+fn verdicts_take_packets_apart() {
+    let drops = |i: usize, _: &mut Packet<'_>, _: &mut Ctx<'_>| match i % 4 {
+        1 => Verdict::from_bits(1 << 24 | 7),
+        2 => Verdict::from_bits(9 << 24),
+        _ => Verdict::NEXT,
+    };
+    let seen = |_: usize, p: &mut Packet<'_>, _: &mut Ctx<'_>| {
+        assert!(p.set_len(64));
+        Verdict::NEXT
+    };
+    let mut b = bench(vec![nf(drops), nf(seen)], &[1], 256, 32);
+    fill(&mut b.sources[0], 0..32);
+    while b.host.pass(0) {}
+    let n = b.sinks[0].available(64);
+    let passed: Vec<_> = (0..n).map(|i| b.sinks[0].peek(i)).collect();
+    assert!(passed.iter().all(|d| d.len == 64 && d.buf.index() % 4 % 3 == 0));
+    assert_eq!(passed.len(), 16);
+    let n = b.back.available(64);
+    let tags: Vec<_> = (0..n).map(|i| (b.back.peek(i).buf.index() % 4, b.back.peek(i).tag)).collect();
+    assert_eq!(tags.iter().filter(|t| **t == (1, 7)).count(), 8);
+    assert_eq!(tags.iter().filter(|t| **t == (2, TAG_BAD_VERDICT)).count(), 8);
+}
+
+#[test]
+fn wrong_descriptors_are_refused_and_the_rest_goes_on() {
+    let mut b = bench(vec![nf(|_, _, _| Verdict::NEXT)], &[1], 64, 32);
+    let wrong = [
+        Desc { buf: BufId::new(4096, 0), ..desc(0) },
+        Desc { off: u16::MAX, len: u16::MAX, ..desc(0) },
+        Desc { off: 300, len: 200, ..desc(0) },
+        desc(3), // the second of two
+    ];
+    b.sources[0].push(desc(3));
+    wrong.iter().for_each(|d| b.sources[0].push(*d));
+    b.sources[0].push(desc(4));
+    b.sources[0].publish();
+    while b.host.pass(0) {}
+    assert_eq!(drain(&mut b.sinks[0]), [3, 4]);
+    assert_eq!(b.host.page.status().bad_descriptors.load(Relaxed), 4);
+    assert_eq!(b.host.page.queue(0).bad.load(Relaxed), 4);
+}
+
+#[test]
+fn a_held_packet_goes_on_behind_its_holder() {
+    struct Holder(Option<HoldId>);
+    impl NfObject for Holder {
+        fn process(&mut self, burst: &mut Burst<'_>, ctx: &mut Ctx<'_>) {
+            let unused = ctx.hold();
+            let id = ctx.hold();
+            assert!(unused.is_some() && id.is_some());
+            if let Some(id) = id {
+                burst.set(0, Verdict::hold(id));
+                self.0 = Some(id);
+            }
+        }
+        fn tick(&mut self, ctx: &mut Ctx<'_>) {
+            if let Some(id) = self.0.take() {
+                assert!(ctx.with_held(id, |p| p.data_mut()[0] = 0xab));
+                assert!(ctx.release(id, Verdict::NEXT));
+                assert!(!ctx.release(id, Verdict::NEXT), "a second release finds nothing");
+            }
+        }
+        fn report(&self) -> Option<String> {
+            None
+        }
+    }
+    let seen = Arc::new(AtomicU64::new(0));
+    let second = {
+        let seen = seen.clone();
+        nf(move |_, p, _| {
+            seen.fetch_add(u64::from(p.data()[0] == 0xab) << 32 | 1, Relaxed);
+            Verdict::NEXT
+        })
+    };
+    let mut b = bench(vec![Box::new(Holder(None)), second], &[1], 64, 32);
+    fill(&mut b.sources[0], 0..4);
+    while b.host.pass(0) {}
+    assert_eq!(drain(&mut b.sinks[0]), [1, 2, 3]);
+    assert_eq!(b.host.holds.held(), 1, "the unused reservation ended with the call");
+    b.host.tick(1);
+    assert_eq!(drain(&mut b.sinks[0]), [0]);
+    assert_eq!(seen.load(Relaxed), 1 << 32 | 4, "the second NF saw all four, and the change");
+    assert_eq!((b.host.holds.held(), b.host.page.status().busy.load(Relaxed)), (0, 0));
+    assert!(b.host.page.holds().iter().all(|w| w.load(Relaxed) == 0));
+}
+
+#[test]
+fn a_released_packet_can_be_dropped() {
+    struct Dropper(Option<HoldId>);
+    impl NfObject for Dropper {
+        fn process(&mut self, burst: &mut Burst<'_>, ctx: &mut Ctx<'_>) {
+            self.0 = ctx.hold();
+            burst.set(0, self.0.map_or(Verdict::NEXT, Verdict::hold));
+        }
+        fn tick(&mut self, ctx: &mut Ctx<'_>) {
+            let reason: Reason = chainline_nf::Env::new(std::path::Path::new(""), &[]).drop_reason("late");
+            self.0.take().map(|id| ctx.release(id, Verdict::drop(reason)));
+        }
+        fn report(&self) -> Option<String> {
+            None
+        }
+    }
+    let mut b = bench(vec![Box::new(Dropper(None))], &[1], 64, 32);
+    fill(&mut b.sources[0], 0..1);
+    while b.host.pass(0) {}
+    assert!(drain(&mut b.sinks[0]).is_empty() && drain(&mut b.back).is_empty());
+    b.host.tick(1);
+    assert_eq!(drain(&mut b.back), [0]);
+}
