@@ -25,8 +25,8 @@ test: ## everything: build, formats, lints, tests, references, licences, a short
 	@scripts/deps.sh --test
 	@scripts/test.sh
 
-bench: build ## what a packet costs in each crate
-	$(CARGO) bench --locked --workspace
+bench: build ## how fast it is here: target/bench/results.json; BENCH=--quick for a look
+	@scripts/bench.sh $(BIN) $(BENCH)
 
 lint: deps ## formats and clippy alone
 	$(CARGO) fmt --all --check

@@ -1,0 +1,106 @@
+//! What the host did meanwhile: stolen time, processor time of processes, and where a run took place.
+
+use procfs::CurrentSI;
+use procfs::process::{Process, all_processes};
+use serde_json::{Value, json};
+use std::process::Command;
+
+/// Time that the hypervisor gave to others, and all time, over all cores, in clock ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ticks {
+    pub stolen: u64,
+    pub all: u64,
+}
+
+impl Ticks {
+    /// Since the host was started; none where the kernel does not tell.
+    pub fn now() -> Option<Self> {
+        let t = procfs::KernelStats::current().ok()?.total;
+        let stolen = t.steal.unwrap_or(0);
+        let rest = t.iowait.unwrap_or(0) + t.irq.unwrap_or(0) + t.softirq.unwrap_or(0);
+        Some(Self { stolen, all: t.user + t.nice + t.system + t.idle + rest + stolen })
+    }
+
+    /// Since `earlier`.
+    pub fn since(self, earlier: Self) -> Self {
+        Self { stolen: self.stolen.saturating_sub(earlier.stolen), all: self.all.saturating_sub(earlier.all) }
+    }
+
+    /// Stolen share.
+    pub fn share(self) -> f64 {
+        if self.all == 0 { 0.0 } else { self.stolen as f64 / self.all as f64 }
+    }
+
+    /// Whether so much was stolen that a trial says little. One tick alone is what the counting itself is off by.
+    pub fn spoil(self) -> bool {
+        self.stolen > 1 && self.share() > 0.01
+    }
+}
+
+/// Nanoseconds that a process, its threads and its children were on a core.
+pub fn tree_run_ns(pid: i32) -> u64 {
+    let children = all_processes().into_iter().flatten().flatten().filter(|p| p.stat().is_ok_and(|s| s.ppid == pid));
+    children.chain(Process::new(pid)).map(|p| run_ns(&p)).sum()
+}
+
+fn run_ns(process: &Process) -> u64 {
+    // The process's own file tells of its first thread alone.
+    let tasks = process.tasks().into_iter().flatten().flatten();
+    tasks.filter_map(|t| t.schedstat().ok()).map(|s| s.sum_exec_runtime).sum()
+}
+
+/// Where the run took place: the report's own words, and what only this program knows.
+pub fn environment(report: &Value) -> Value {
+    let mut environment = report.clone();
+    let first_line = |path: &str| std::fs::read_to_string(path).map(|s| s.trim().to_owned()).ok();
+    let own = json!({
+        "commit": git(&["rev-parse", "HEAD"]),
+        "modified": git(&["status", "--porcelain", "--untracked-files=no"]).map(|s| !s.is_empty()),
+        "huge_pages": first_line("/proc/sys/vm/nr_hugepages").and_then(|n| n.parse::<u64>().ok()),
+        "transparent_huge_pages": first_line("/sys/kernel/mm/transparent_hugepage/enabled"),
+        "governor": first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "smt": first_line("/sys/devices/system/cpu/smt/active").map(|s| s == "1"),
+        "isolated_cores": first_line("/sys/devices/system/cpu/isolated"),
+        "autogroup": first_line("/proc/sys/kernel/sched_autogroup_enabled").map(|s| s == "1"),
+        "mitigations": mitigations(),
+        "load_before": first_line("/proc/loadavg"),
+    });
+    if let (Some(all), Some(own)) = (environment.as_object_mut(), own.as_object()) {
+        all.extend(own.clone());
+    }
+    environment
+}
+
+fn git(args: &[&str]) -> Option<String> {
+    let out = Command::new("git").args(args).output().ok().filter(|o| o.status.success())?;
+    String::from_utf8(out.stdout).ok().map(|s| s.trim().to_owned())
+}
+
+/// The kernel's word on each weakness of the processor that concerns it.
+fn mitigations() -> Value {
+    let files = std::fs::read_dir("/sys/devices/system/cpu/vulnerabilities").into_iter().flatten().flatten();
+    let words = files.filter_map(|f| {
+        let words = std::fs::read_to_string(f.path()).ok()?;
+        (words.trim() != "Not affected")
+            .then(|| (f.file_name().to_string_lossy().into_owned(), Value::from(words.trim())))
+    });
+    Value::Object(words.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_than_a_percent_of_stolen_time_spoils() {
+        assert!(!Ticks { stolen: 1, all: 60 }.spoil(), "one tick is below the resolution");
+        assert!(!Ticks { stolen: 2, all: 200 }.spoil());
+        assert!(Ticks { stolen: 3, all: 200 }.spoil());
+        assert_eq!(Ticks::default().share(), 0.0);
+    }
+
+    #[test]
+    fn a_process_has_run() {
+        assert!(tree_run_ns(std::process::id() as i32) > 0);
+    }
+}
