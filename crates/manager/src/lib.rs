@@ -11,6 +11,8 @@ mod classifier;
 mod dataplane;
 mod environment;
 mod fabric;
+#[doc(hidden)]
+pub mod fuzz;
 mod ports;
 pub mod report;
 mod supervisor;

@@ -84,6 +84,15 @@ impl Nf for L3fwd {
     }
 }
 
+/// Reads routes without building tables, which take 64 MiB: for fuzzing. Returns how many there are of each version.
+///
+/// # Errors
+/// As [`Nf::new`], except for what the tables refuse.
+#[doc(hidden)]
+pub fn read_routes(args: &Args, env: &Env<'_>) -> Result<(usize, usize), Error> {
+    routes::Routes::read(args, env).map(|r| (r.v4.len(), r.v6.len()))
+}
+
 impl L3fwd {
     /// The IP version of a packet that may be forwarded, 0 of one that is not IP; else the verdict.
     #[inline]

@@ -104,9 +104,12 @@ impl CaptureReader {
             let packet = match file.next_packet() {
                 Ok(packet) => packet,
                 Err(pcap::Error::NoMorePackets) => break,
-                Err(e) if records.is_empty() => return Err(refuse(e.to_string())),
                 Err(e) => {
-                    eprintln!("{}: after packet {}: {e}: what comes before is used", path.display(), records.len());
+                    let good = records.len() as u64 + skipped_long;
+                    if good == 0 {
+                        return Err(refuse(e.to_string()));
+                    }
+                    eprintln!("{}: after packet {good}: {e}: what comes before is used", path.display());
                     break;
                 }
             };
@@ -166,6 +169,12 @@ impl CaptureReader {
     #[must_use]
     pub fn longest(&self) -> u16 {
         self.records.iter().map(|r| r.len).max().unwrap_or(0)
+    }
+
+    /// Packets of one lap.
+    #[must_use]
+    pub fn packets(&self) -> usize {
+        self.records.len()
     }
 
     /// When record `i` of the present lap is due, in ticks.

@@ -1,0 +1,39 @@
+//! What must hold for any input at all, one module for each place where strangers' bytes come in.
+//!
+//! Each `run` takes bytes and panics when a promise is broken. `fuzz/` calls them with generated input; the test
+//! here calls them with the committed seeds and with every input that ever broke one (`fuzz/seeds`,
+//! `fuzz/regressions`), so that an ordinary `cargo test` keeps what fuzzing found.
+
+#![forbid(unsafe_code)]
+// All of this is test code: a broken promise is a panic.
+#![allow(clippy::unwrap_used)]
+
+pub mod answer;
+pub mod capture;
+pub mod chain_file;
+pub mod descriptor;
+pub mod golden;
+pub mod packet_parse;
+pub mod routes;
+pub mod rules;
+pub mod setup;
+
+mod file;
+mod rig;
+mod scripted;
+
+/// A target: breaks with a panic.
+pub type Target = fn(&[u8]);
+
+/// All targets by the name that they have in `fuzz/`.
+pub const TARGETS: &[(&str, Target)] = &[
+    ("answer", answer::run),
+    ("capture", capture::run),
+    ("chain_file", chain_file::run),
+    ("descriptor", descriptor::run),
+    ("golden", golden::run),
+    ("packet_parse", packet_parse::run),
+    ("routes", routes::run),
+    ("rules", rules::run),
+    ("setup", setup::run),
+];

@@ -1,0 +1,37 @@
+//! Route files, native and pyasn's: refused at a place that is there, or read as routes that fit the tables.
+
+use crate::file::MemFile;
+use crate::rig::Rig;
+use crate::rules::check_place;
+use chainline_nf::Env;
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// An IPv4 table takes 64 MiB: one input in so many is built into tables.
+const BUILD_ONE_IN: usize = 64;
+const IP: &[u8] = b"\x02\0\0\0\0\x02\x02\0\0\0\0\x01\x08\0\x45\0\0\x14\0\0\0\0\x40\x59\x66\x8f\x0a\0\0\x01\x0a\0\0\x02";
+
+/// The target.
+pub fn run(data: &[u8]) {
+    let file = MemFile::new(data);
+    for format in ["native", "pyasn"] {
+        let args = json!({"routes": file.path(), "format": format,
+            "next_hops": [{"mac": "02:00:00:00:00:01"}, {"mac": "02:00:00:00:00:02", "src_mac": "02:00:00:00:00:03"}]});
+        let read =
+            nf_l3fwd::read_routes(&serde_json::from_value(args.clone()).unwrap(), &Env::new(Path::new("."), &[]));
+        match read {
+            Ok((v4, v6)) => {
+                assert!(v4 + v6 <= data.split(|b| *b == b'\n').count());
+                if data.len().is_multiple_of(BUILD_ONE_IN) {
+                    build(args);
+                }
+            }
+            Err(e) => check_place(data, &e),
+        }
+    }
+}
+
+fn build(args: Value) {
+    let mut rig = Rig::new(&nf_l3fwd::KIND, args).unwrap_or_else(|e| panic!("read, but not built: {e}"));
+    assert_eq!(rig.play(0, &[IP, IP], 2), rig.play(0, &[IP, IP], 1));
+}
