@@ -1,0 +1,15 @@
+//! The command end to end: real captures, real kernel clients, devices, wrong input. What needs root or
+//! `$CHAINLINE_DATA` says so by name and passes without.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod capture;
+mod chains;
+mod cli;
+mod command;
+mod corpora;
+mod devices;
+mod isolation;
+mod kernel_clients;
+mod lab;
+mod references;
