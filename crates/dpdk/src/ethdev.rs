@@ -7,6 +7,7 @@
 //! For the manager's thread only, as the pool is. Deliberately absent: offloads and several queues.
 
 mod devargs;
+mod fanout;
 mod transfer;
 
 use crate::pool::{HEADROOM, Mempool, Pool, PoolError};

@@ -190,6 +190,45 @@ fn af_packet_carries_jumbo_frames() {
     assert_all_free(&buffers);
 }
 
+/// The first and the last fragment of an IPv4 datagram of 4008 bytes (RFC 791), from 10.0.0.1 to 10.0.0.2.
+fn fragments() -> Vec<Vec<u8>> {
+    let fragment = |at: u16, len: u16, more: bool| {
+        let mut ip = vec![0x45, 0, 0, 0, 0x12, 0x34, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        ip[2..4].copy_from_slice(&(20 + len).to_be_bytes());
+        ip[6..8].copy_from_slice(&(u16::from(more) << 13 | at / 8).to_be_bytes());
+        let sum: u32 = ip.chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
+        ip[10..12].copy_from_slice(&(!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
+        ip.resize(20 + usize::from(len), at as u8);
+        [&frame(0, 12)[..12], &[8, 0], &ip[..]].concat()
+    };
+    vec![fragment(0, 1480, true), fragment(1480, 1480, true), fragment(2960, 1048, false)]
+}
+
+#[test]
+fn af_packet_leaves_fragments_apart() {
+    let _one = exclusive();
+    if !own_network() {
+        return;
+    }
+    veth(1500);
+    let buffers = Buffers::new(STRIDE, COUNT);
+    let mut a = attach("net_af_packet6,iface=va", &buffers);
+    let mut b = attach("net_af_packet7,iface=vb", &buffers);
+    // The last frame tells that the fragments before it have come, or will not.
+    let sent: Vec<Vec<u8>> = fragments().into_iter().chain([frame(1, 60)]).collect();
+    buffers.send(&mut a, &sent);
+    let (mut got, mut frames) = (Vec::new(), [Frame::default(); 32]);
+    while got.last() != sent.last() {
+        let n = b.rx(&mut frames);
+        got.extend(frames[..n].iter().map(|f| buffers.read(*f)).filter(|f| f[..12] == sent[0][..12]));
+        buffers.release(&frames[..n]);
+        std::thread::yield_now();
+    }
+    assert!(got == sent, "{:?}", got.iter().map(Vec::len).collect::<Vec<_>>());
+    drop((a, b));
+    assert_all_free(&buffers);
+}
+
 #[test]
 fn af_xdp_on_veth() {
     let _one = exclusive();
