@@ -78,10 +78,14 @@ pub fn report_schema() -> serde_json::Value {
     schemars::schema_for!(Report).to_value()
 }
 
-/// The largest frame of all ports, in bytes without FCS.
+/// What the largest frame of a device needs of a buffer besides its bytes: two VLAN tags, and what `net_af_packet`
+/// wants to spare so that its ring, where the kernel's header stands before each frame, holds it uncut.
+const DEVICE_ROOM: u16 = 72;
+
+/// Room for the largest frame of all ports, in bytes without FCS.
 fn max_frame(plan: &Plan, options: &Options) -> Result<u16, RunError> {
     if plan.max_frame_bytes > 0 {
-        return Ok(u16::try_from(plan.max_frame_bytes).unwrap_or(u16::MAX));
+        return Ok(u16::try_from(plan.max_frame_bytes).unwrap_or(u16::MAX).saturating_add(DEVICE_ROOM));
     }
     let mut largest = 1514;
     for p in &plan.ports {
@@ -96,7 +100,7 @@ fn max_frame(plan: &Plan, options: &Options) -> Result<u16, RunError> {
                 None => 0,
             },
             PortSpec::Sink(_) => 0,
-            device => 8 + device_frame(device), // and two VLAN tags
+            device => DEVICE_ROOM + device_frame(device),
         };
         largest = largest.max(frame);
     }
@@ -142,7 +146,8 @@ fn open_ports(
                         none.insert(pool)
                     }
                 };
-                let frame = if plan.max_frame_bytes > 0 { max_frame } else { device_frame(device) };
+                let frame =
+                    if plan.max_frame_bytes > 0 { max_frame - DEVICE_ROOM } else { device_frame(device) };
                 Box::new(Device::open(device, number, &options.dir, pool, frame).map_err(failed)?)
             }
         });

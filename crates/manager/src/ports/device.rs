@@ -20,6 +20,9 @@ impl Device {
     /// # Errors
     /// When DPDK cannot open it.
     pub fn open(spec: &Spec, number: usize, dir: &Path, pool: &Pool, max_frame: u16) -> Result<Self, PortError> {
+        if let Spec::AfPacket(d) | Spec::AfXdp(d) = spec {
+            exists(&d.interface)?;
+        }
         let devargs = match spec {
             Spec::AfPacket(d) => format!("net_af_packet{number},iface={}", d.interface),
             Spec::AfXdp(d) => format!("net_af_xdp{number},iface={}", d.interface),
@@ -45,6 +48,15 @@ impl Device {
         let dev = EthDev::attach(&devargs, pool, &config).map_err(|e| PortError::Device(e.to_string()))?;
         Ok(Self { dev, frames: [DpdkFrame::default(); PORT_BURST] })
     }
+}
+
+/// DPDK's own word for a missing interface does not name it.
+fn exists(interface: &str) -> Result<(), PortError> {
+    let socket = rustix::net::socket(rustix::net::AddressFamily::UNIX, rustix::net::SocketType::DGRAM, None);
+    let index = socket.and_then(|s| rustix::net::netdevice::name_to_index(s, interface));
+    index.map(|_| ()).map_err(|e| {
+        PortError::Device(format!("interface {interface}: {e}; expected one of this network namespace, see `ip link`"))
+    })
 }
 
 impl Port for Device {
