@@ -195,7 +195,7 @@ fn fragments() -> Vec<Vec<u8>> {
     let fragment = |at: u16, len: u16, more: bool| {
         let mut ip = vec![0x45, 0, 0, 0, 0x12, 0x34, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
         ip[2..4].copy_from_slice(&(20 + len).to_be_bytes());
-        ip[6..8].copy_from_slice(&(u16::from(more) << 13 | at / 8).to_be_bytes());
+        ip[6..8].copy_from_slice(&((u16::from(more) << 13) | (at / 8)).to_be_bytes());
         let sum: u32 = ip.chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
         ip[10..12].copy_from_slice(&(!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
         ip.resize(20 + usize::from(len), at as u8);

@@ -30,7 +30,11 @@ fn the_first_chain_that_matches_gets_the_packet() {
         ("names", "proto: udp, dst_port: 53", "udp dst port 53"),
         ("web", "proto: tcp, dst_port: [80-81, 443]", "tcp and (dst port 80 or dst port 81 or dst port 443)"),
         ("back", "src: 10.20.0.0/24, src_port: 80", "src net 10.20.0.0/24 and src port 80"),
-        ("pings", "proto: icmp, dst: [10.20.0.2/32, 192.0.2.0/24]", "icmp and (dst host 10.20.0.2 or dst net 192.0.2.0/24)"),
+        (
+            "pings",
+            "proto: icmp, dst: [10.20.0.2/32, 192.0.2.0/24]",
+            "icmp and (dst host 10.20.0.2 or dst net 192.0.2.0/24)",
+        ),
         ("six", "src: \"2001:db8:b::/48\"", "src net 2001:db8:b::/48"),
     ];
     let (mut ports, mut files, mut outputs) = (String::new(), String::new(), Vec::new());
@@ -78,7 +82,8 @@ fn what_matches_no_chain_is_counted() {
 
 #[test]
 fn tenants_get_their_own_packets_from_one_port() {
-    for isolation in ISOLATIONS {
+    // Threads could reach every tenant's buffers, so they are refused here.
+    for isolation in ["process", "fused"] {
         let dir = Dir::new();
         let spec = format!(
             "  defaults: {{isolation: {isolation}}}
@@ -148,7 +153,7 @@ fn diverted_packets_come_out_where_they_were_sent() {
             "  defaults: {{isolation: {isolation}}}
   ports:
     in: {{pcap: {{read: {:?}}}}}
-    names: {{pcap: {{write: {names:?}}}}}
+    dns: {{pcap: {{write: {names:?}}}}}
     rest: {{pcap: {{write: {rest:?}}}}}
     out: {{pcap: {{write: {out:?}}}}}
   nfs:
@@ -157,7 +162,7 @@ fn diverted_packets_come_out_where_they_were_sent() {
     last: {{kind: monitor}}
     mon: {{kind: monitor}}
   chains:
-    - {{name: names, match: {{vlan: 99}}, path: [in, mon, names]}}
+    - {{name: names, match: {{vlan: 99}}, path: [in, mon, dns]}}
     - {{name: all, path: [in, sort, wall, last, out]}}
 ",
             quickstart()
@@ -168,14 +173,18 @@ fn diverted_packets_come_out_where_they_were_sent() {
             frames.sort();
             frames
         };
-        for (name, filter) in [("names", "udp"), ("rest", "arp"), ("out", "not udp and not arp")] {
+        // ICMPv6 behind hop-by-hop options looks like another protocol to this NF, so it meets the wall.
+        let out = "not udp and not arp and not ip6[6] = 0";
+        for (name, filter) in [("names", "udp"), ("rest", "arp"), ("out", out)] {
             let mut expected = matching(&quickstart(), filter);
             expected.sort();
             assert_eq!(here(name).len(), expected.len(), "{isolation}: {name}: {report:#}");
             assert!(here(name) == expected, "{isolation}: {name}");
         }
-        assert_eq!(report["nfs"]["last"]["received"], matching(&quickstart(), "not udp and not arp").len());
-        let past_the_wall = "not udp and not arp and not (icmp or (icmp6 and ip6[6] = 58))";
-        assert_eq!(report["nfs"]["wall"]["received"], matching(&quickstart(), past_the_wall).len(), "{report:#}");
+        assert_eq!(report["nfs"]["last"]["received"], matching(&quickstart(), out).len());
+        let met = "not udp and not arp and not icmp and not ip6[6] = 58";
+        let wall = &report["nfs"]["wall"];
+        assert_eq!(wall["received"], matching(&quickstart(), met).len(), "{report:#}");
+        assert_eq!(wall["dropped"]["denied"], matching(&quickstart(), "ip6[6] = 0").len(), "{report:#}");
     }
 }

@@ -34,7 +34,9 @@ fn bad_chain_files_are_refused_with_their_places() {
 fn bytes_that_are_no_chain_file_are_refused() {
     let dir = Dir::new();
     let long = vec![b'x'; 20 << 20];
-    for (name, bytes) in [("zero", &[0; 64][..]), ("binary", &[0xff, 0xfe, 0, 0x80]), ("open", b"{[{["), ("long", &long)] {
+    for (name, bytes) in
+        [("zero", &[0; 64][..]), ("binary", &[0xff, 0xfe, 0, 0x80]), ("open", b"{[{["), ("long", &long)]
+    {
         let said = outcome(chainline().arg("run").arg(dir.write(name, bytes)));
         assert_eq!(said.status.code(), Some(2), "{name}: {}", said.stderr);
         said.assert_no_crash(name);

@@ -43,7 +43,8 @@ pub fn through(dir: &Dir, input: &Path, output: &Path, isolation: &str) -> Value
 
 /// What must not depend on how NFs are kept apart.
 pub fn counts(report: &Value) -> Value {
-    let only = |value: &Value, keys: &[&str]| -> Value { keys.iter().map(|k| (k.to_string(), value[*k].clone())).collect() };
+    let only =
+        |value: &Value, keys: &[&str]| -> Value { keys.iter().map(|k| (k.to_string(), value[*k].clone())).collect() };
     let each = |of: &str, keys: &[&str]| -> Value {
         report[of].as_object().unwrap().iter().map(|(name, v)| (name.clone(), only(v, keys))).collect()
     };

@@ -12,7 +12,11 @@ fn the_reports_schema_is_the_committed_one() {
         std::fs::write(&path, &found.stdout).unwrap();
     }
     let committed = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(committed == found.stdout, "{} is out of date: UPDATE=1 cargo test -p chainline --test e2e", path.display());
+    assert!(
+        committed == found.stdout,
+        "{} is out of date: UPDATE=1 cargo test -p chainline --test e2e",
+        path.display()
+    );
 }
 
 #[test]
