@@ -13,7 +13,7 @@ use crate::ports::PortError;
 use crate::report::{Happening, Interval, Report};
 use crate::{Observer, Options, open_ports};
 use chainline_chain::plan::Plan;
-use chainline_shm::Clock;
+use chainline_shm::{Bell, Clock};
 use chainline_shm::mapping::MapError;
 use instance::{Change, Instance, State};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -335,7 +335,10 @@ impl<'a> Supervisor<'a> {
     }
 
     fn command(&self, command: Command) -> Result<(), RunError> {
-        self.commands.send(command).map_err(|_| RunError::DataPath)
+        self.commands.send(command).map_err(|_| RunError::DataPath)?;
+        Bell::publish_fence();
+        self.fabric.own_bell.ring();
+        Ok(())
     }
 
     fn snapshot(&self) -> Result<Box<Snapshot>, RunError> {
