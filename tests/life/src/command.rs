@@ -1,0 +1,1 @@
+//! The command `chainline`, run as a user runs it.

@@ -1,0 +1,72 @@
+//! NF processes, as the kernel knows them.
+
+use procfs::process::{Process, all_processes};
+use rustix::process::{Pid, Signal, kill_process};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Whoever waits longer for something that must happen fails.
+pub const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Living NF processes whose parent is `manager`: process id and instance name.
+#[must_use]
+pub fn nfs_of(manager: u32) -> Vec<(i32, String)> {
+    let ours = |p: Process| {
+        let stat = p.stat().ok().filter(|s| s.ppid.unsigned_abs() == manager && s.state != 'Z')?;
+        let words = p.cmdline().ok()?;
+        let at = words.iter().position(|w| w == "nf-host")?;
+        Some((stat.pid, words.get(at + 1)?.clone()))
+    };
+    all_processes().unwrap().filter_map(|p| ours(p.ok()?)).collect()
+}
+
+/// Kills the NF process `name` of this process's manager as `kill -9` does; `false` if there is none.
+pub fn kill(name: &str) -> bool {
+    let found = nfs_of(std::process::id()).into_iter().find(|(_, n)| n == name);
+    let pid = found.and_then(|(pid, _)| Pid::from_raw(pid));
+    pid.is_some_and(|pid| kill_process(pid, Signal::KILL).is_ok())
+}
+
+/// Whether a process is there and no zombie.
+#[must_use]
+pub fn lives(pid: i32) -> bool {
+    Process::new(pid).and_then(|p| p.stat()).is_ok_and(|s| s.state != 'Z' && s.state != 'X')
+}
+
+/// Looks until `done` holds; fails after [`DEADLINE`].
+pub fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !done() {
+        assert!(began.elapsed() < DEADLINE, "not within {DEADLINE:?}: {what}");
+        // A pause between two looks at a condition, not a wait for a time.
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+}
+
+/// File descriptors that this process has open.
+#[must_use]
+pub fn open_fds() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+/// Everything that a run could leave behind in places that others see, sorted.
+#[must_use]
+pub fn traces() -> Vec<String> {
+    let mut places = vec!["/dev/shm", "/run", "/run/netns", "/var/run/dpdk", "/dev/hugepages", "/sys/fs/cgroup"]
+        .into_iter()
+        .map(str::to_owned)
+        .collect::<Vec<_>>();
+    places.extend(std::env::var("XDG_RUNTIME_DIR"));
+    places.push(std::env::temp_dir().display().to_string());
+    let list = |place: &String| {
+        let entries = std::fs::read_dir(Path::new(place)).into_iter().flatten().flatten();
+        entries.map(|e| e.path().display().to_string()).collect::<Vec<_>>()
+    };
+    let mut found: Vec<String> = places.iter().flat_map(list).collect();
+    // Tests of others run on this host, too: what is not ours by name is theirs.
+    found.retain(|path| ["chainline", "dpdk", "rte_"].iter().any(|word| path.contains(word)));
+    found.retain(|path| !path.contains("chainline-life-"));
+    found.sort();
+    found.dedup();
+    found
+}
