@@ -17,6 +17,8 @@ elif ! cargo +nightly --version >/dev/null 2>&1; then
 fi
 ((${#targets[@]})) || mapfile -t targets < <(cargo +nightly fuzz list)
 
+# DPDK keeps some of what it allocates until the process ends: leaks are not looked for.
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=0}
 for target in "${targets[@]}"; do
     # New inputs go to the first directory; the committed ones are only read.
     corpora=("fuzz/corpus/$target")
@@ -24,7 +26,6 @@ for target in "${targets[@]}"; do
     for committed in "fuzz/seeds/$target" "fuzz/regressions/$target"; do
         [[ -d $committed ]] && corpora+=("$committed")
     done
-    # DPDK keeps what it allocates until the process ends: leaks are not looked for.
     cargo +nightly fuzz run "$target" "${corpora[@]}" -- -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
-        -max_len=4096 -detect_leaks=0 -print_final_stats=1
+        -max_len=4096 -print_final_stats=1
 done

@@ -11,8 +11,16 @@ use std::path::Path;
 use std::time::Duration;
 
 const BUFFERS: u32 = 64;
+/// Bytes of the longest frame that a capture may have.
+const MAX_FRAME: u16 = 9018;
 /// Packets of one replay.
 const MAX_PACKETS: usize = 1 << 12;
+
+thread_local! {
+    // Made once: their pages cost more than an input. Nothing depends on what is in them.
+    static LARGE: Option<Region> = Region::create(BUFFERS, MAX_FRAME).ok();
+    static SMALL: Option<Region> = Region::create(BUFFERS, 64).ok();
+}
 
 /// Replays a capture into buffers; returns how many packets it has, up to a limit.
 ///
@@ -27,7 +35,7 @@ pub fn capture(path: &Path, rate: Rate) -> Result<usize, PortError> {
     let reader = CaptureReader::open(path, &spec, &clock)?;
     let (longest, lap) = (reader.longest(), reader.packets());
     let mut port = Capture::open(Path::new("."), &spec, &clock)?;
-    let region = Region::create(BUFFERS, longest).map_err(|e| PortError::Device(e.to_string()))?;
+    let region = LARGE.with(Clone::clone).ok_or_else(|| PortError::Device("no memory for a region".into()))?;
     let stride = region.stride();
     let mut buffers = Buffers::new(region);
     let (mut packets, mut now) = (0, 0u64);
@@ -53,7 +61,7 @@ pub fn capture(path: &Path, rate: Rate) -> Result<usize, PortError> {
 /// # Panics
 /// When a descriptor is taken that names no packet inside, or one refused that does.
 pub fn claims(words: &[(u64, u64)]) {
-    let Ok(region) = Region::create(BUFFERS, 64) else { return };
+    let Some(region) = SMALL.with(Clone::clone) else { return };
     let stride = region.stride();
     let mut buffers = Buffers::new(region);
     let mut inside: HashMap<BufId, (u16, u64)> = HashMap::new();

@@ -141,21 +141,22 @@ pub fn check(subject: &dyn Subject, file: &Path, update: bool) -> Result<Passed,
             Some(What::Case(name)) => format!(" in case '{name}'"),
             _ => String::new(),
         };
-        let mut tell = |played: &host::Played, how: &str| {
-            for p in compare::problems(case, played) {
+        let mut tell = |problems: Vec<compare::Problem>, how: &str| {
+            for p in problems {
                 messages
                     .push(format!("{}:{}: {}{}{}", file.display(), p.line, first(&p.text), name, how) + rest(&p.text));
             }
             messages.len()
         };
         if update {
+            tell(compare::faults(case, &single), "");
             rewritten += &compare::rewrite(case, &single);
-        } else if tell(&single, "") == 0 && setup.burst {
+        } else if tell(compare::problems(case, &single), "") == 0 && setup.burst {
             // Told only if the packets one by one were right: else everything would be told twice.
-            tell(&host::play(subject, dir, &setup, case, true), ", as one burst");
+            tell(compare::problems(case, &host::play(subject, dir, &setup, case, true)), ", as one burst");
         }
     }
-    if update && rewritten != text {
+    if update && messages.is_empty() && rewritten != text {
         std::fs::write(file, &rewritten).map_err(io)?;
         passed.updated = true;
     }

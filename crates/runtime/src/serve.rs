@@ -9,7 +9,7 @@ use crate::wire::{self, WireError};
 use chainline_nf::{Declared, Env, Error, NfObject};
 use chainline_shm::mapping::MapError;
 use chainline_shm::region::Slots;
-use chainline_shm::{Bell, Consumer, Desc, Mapping, Page, PageKind, Producer, Region, Ring, clock::ticks};
+use chainline_shm::{Bell, Consumer, Desc, Mapping, Page, PageKind, PageLayout, Producer, Region, Ring, clock::ticks};
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -55,8 +55,9 @@ pub fn serve(socket: OwnedFd, builder: &Builder) -> Result<(), ServeError> {
     let (setup, fds) = wire::recv::<Setup>(&socket)?;
     match build(&setup, fds, builder) {
         Ok((nfs, declared, parts)) => {
-            wire::send(&socket, &FromInstance::Built(Built::Ready(declared)), &[])?;
+            wire::send(&socket, &FromInstance::Built(Built::Ready(declared.clone())), &[])?;
             let (start, fds) = wire::recv::<Start>(&socket)?;
+            check_page(&setup, &declared, &start.layout)?;
             let page = fds.into_iter().next().ok_or_else(|| ServeError::Setup("no page".into()))?;
             let page = Arc::new(Page::open(page, start.layout)?);
             run(&socket, assemble(&setup, nfs, parts, page)?)
@@ -152,12 +153,18 @@ fn parts(setup: &Setup, fds: Vec<OwnedFd>) -> Result<Parts, ServeError> {
         if outs.iter().any(|&o| o >= outlets.len()) || q.stages.iter().any(|s| s.nf >= setup.nfs.len()) {
             return Err(ServeError::Setup("a queue leads nowhere".into()));
         }
+        // Hops are counted in a byte.
+        if usize::from(q.hop) + q.stages.len() > usize::from(u8::MAX) {
+            let (hop, stages) = (q.hop, q.stages.len());
+            return Err(ServeError::Setup(format!("{stages} stages from hop {hop} on, expected at most 255 hops")));
+        }
         inlets.push(Inlet {
             consumer: Consumer::attach(ring(&q.ring)?),
             producer_bell: q.producer_bell.map(bell).transpose()?,
             chain: q.chain,
             hop: q.hop,
-            quantum: q.weight.max(1).saturating_mul(u32::from(setup.batch)),
+            // The deficit is at most twice the quantum.
+            quantum: q.weight.max(1).saturating_mul(u32::from(setup.batch)).min(u32::MAX / 2),
             deficit: 0,
             stages: q.stages.clone(),
             next: q.next,
@@ -166,6 +173,17 @@ fn parts(setup: &Setup, fds: Vec<OwnedFd>) -> Result<Parts, ServeError> {
         });
     }
     Ok(Parts { region, bells, inlets, outlets })
+}
+
+/// The loop asks the page for each queue and NF of the setup.
+fn check_page(setup: &Setup, declared: &[Declared], found: &PageLayout) -> Result<(), ServeError> {
+    let counters: Vec<usize> = declared.iter().map(|d| d.counters.len()).collect();
+    let expected = PageLayout { queues: setup.queues.len(), counters, holds: setup.holds };
+    if *found == expected {
+        Ok(())
+    } else {
+        Err(ServeError::Setup(format!("found a page for {found:?}, expected one for {expected:?}")))
+    }
 }
 
 fn assemble(setup: &Setup, nfs: Vec<Box<dyn NfObject>>, parts: Parts, page: Arc<Page>) -> Result<Host, ServeError> {
@@ -185,7 +203,7 @@ fn assemble(setup: &Setup, nfs: Vec<Box<dyn NfObject>>, parts: Parts, page: Arc<
         own_bell: own.ok_or_else(|| ServeError::Setup("its own bell is missing".into()))?,
         clock: setup.clock,
         batch: u32::from(setup.batch),
-        spin_ticks: setup.clock.ticks_in(setup.spin_ns),
+        spin_ticks: setup.clock.ticks_in(setup.spin_ns).min(u64::MAX / 2),
         now: 0,
         sample_at: ticks(),
         tick_at: 0,

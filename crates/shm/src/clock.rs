@@ -50,10 +50,10 @@ impl Clock {
         ((u128::from(ticks) * u128::from(self.mult)) >> 32) as u64
     }
 
-    /// Ticks in `ns` nanoseconds.
+    /// Ticks in `ns` nanoseconds; more than there can be are as many as there can be.
     #[must_use]
     pub fn ticks_in(&self, ns: u64) -> u64 {
-        (u128::from(ns) * u128::from(self.hz) / 1_000_000_000) as u64
+        u64::try_from(u128::from(ns) * u128::from(self.hz) / 1_000_000_000).unwrap_or(u64::MAX)
     }
 
     /// Nanoseconds since the clock was measured.

@@ -11,6 +11,9 @@ const SUB_BITS: u32 = 3;
 /// Buckets of [`CostHistogram`]: values up to 2^40.
 pub const COST_BUCKETS: usize = 38 << SUB_BITS;
 
+/// The largest page.
+const MAX_BYTES: usize = 1 << 30;
+
 /// Written by the manager.
 #[repr(C, align(128))]
 pub struct Control {
@@ -140,9 +143,22 @@ impl PageLayout {
     }
 
     /// Bytes of the page.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.counters_at(self.counters.len())
+    ///
+    /// # Errors
+    /// When they would be more than a GiB: the layout may come from another process, and sums must not wrap.
+    pub fn bytes(&self) -> Result<usize, MapError> {
+        let counters = self.counters.iter().try_fold(0usize, |sum, n| sum.checked_add(*n));
+        let parts = [
+            (Some(self.queues), size_of::<QueueStats>()),
+            (Some(self.counters.len()), size_of::<NfStats>()),
+            (Some(self.holds), 16),
+            (counters, 8),
+        ];
+        parts
+            .into_iter()
+            .try_fold(Self::QUEUES, |sum, (n, size)| sum.checked_add(n?.checked_mul(size)?))
+            .filter(|bytes| *bytes <= MAX_BYTES)
+            .ok_or(MapError::Foreign("a page of more than a GiB"))
     }
 }
 
@@ -157,17 +173,17 @@ impl Page {
     /// A new page, all zero.
     ///
     /// # Errors
-    /// When there is no memory.
+    /// When there is no memory, or the layout is impossible.
     pub fn create(layout: PageLayout) -> Result<Self, MapError> {
-        Ok(Self { map: Mapping::create("chainline-page", layout.bytes(), false)?, layout })
+        Ok(Self { map: Mapping::create("chainline-page", layout.bytes()?, false)?, layout })
     }
 
     /// A page that the manager created.
     ///
     /// # Errors
-    /// When the memory is shorter than the layout says.
+    /// When the memory is shorter than the layout says, or the layout is impossible.
     pub fn open(fd: OwnedFd, layout: PageLayout) -> Result<Self, MapError> {
-        let map = Mapping::open(fd, layout.bytes(), crate::PageKind::Small)?;
+        let map = Mapping::open(fd, layout.bytes()?, crate::PageKind::Small)?;
         Ok(Self { map, layout })
     }
 
@@ -246,6 +262,24 @@ mod tests {
             if b + 1 < COST_BUCKETS {
                 assert!(CostHistogram::lower_bound(b + 1) > v, "{v}");
             }
+        }
+    }
+
+    #[test]
+    fn impossible_layouts_are_refused() {
+        let small = PageLayout { queues: 1, counters: vec![1], holds: 1 };
+        let fd = || Page::create(small.clone()).unwrap().mapping().dup_fd().unwrap();
+        // Each of these wraps to a small number of bytes somewhere in the sum.
+        let wrap = usize::MAX / 16 + 1;
+        for layout in [
+            PageLayout { queues: usize::MAX / 64 + 1, ..small.clone() },
+            PageLayout { holds: wrap, ..small.clone() },
+            PageLayout { counters: vec![usize::MAX, 2], ..small.clone() },
+            PageLayout { counters: vec![usize::MAX / 8 + 1], ..small.clone() },
+            PageLayout { holds: MAX_BYTES / 16, ..small.clone() },
+        ] {
+            assert!(matches!(Page::open(fd(), layout.clone()), Err(MapError::Foreign(_))), "{layout:?}");
+            assert!(matches!(Page::create(layout), Err(MapError::Foreign(_))));
         }
     }
 

@@ -22,6 +22,11 @@ const RING_CAPACITY: u32 = 16;
 /// The first bytes of the third part go to each queue in turn: its indexes, then descriptors.
 const RING_BYTES: usize = 8 + 4 * 16;
 
+thread_local! {
+    // Made once: its pages cost more than an input. The packets are written anew each time.
+    static REGION: Region = Region::create(BUFFERS, FRAME).unwrap();
+}
+
 /// The target.
 pub fn run(data: &[u8]) {
     let mut parts = data.splitn(3, |b| *b == 0);
@@ -33,8 +38,6 @@ pub fn run(data: &[u8]) {
         Ok(mut setup) => {
             // How the kernel runs the fuzzer is not up to its input.
             setup.sched = Sched::default();
-            // Nobody stops an instance that spins.
-            setup.spin_ns = 0;
             wire::send(&ours, &setup, &fds).unwrap();
         }
         Err(_) => send_raw(&ours, setup, &fds),
@@ -55,7 +58,7 @@ pub fn run(data: &[u8]) {
 
 /// A region, two bells, queues; then what is none of them: memory that can shrink, a socket, an empty file.
 fn fds(memory: &[u8]) -> Vec<OwnedFd> {
-    let region = Region::create(BUFFERS, FRAME).unwrap();
+    let region = REGION.with(Clone::clone);
     let mut fds = vec![region.mapping().dup_fd().unwrap()];
     fds.extend((0..2).map(|_| Bell::create().unwrap().mapping().dup_fd().unwrap()));
     let mut bytes = memory;
@@ -70,7 +73,9 @@ fn fds(memory: &[u8]) -> Vec<OwnedFd> {
         bytes = rest;
     }
     let packets = File::from(fds[0].try_clone().unwrap());
-    packets.write_all_at(&bytes[..bytes.len().min(region.mapping().len())], 0).unwrap();
+    let mut content = bytes.to_vec();
+    content.resize(BUFFERS as usize * region.stride() as usize, 0);
+    packets.write_all_at(&content, 0).unwrap();
     let unsealed = rustix::fs::memfd_create("t", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
     rustix::fs::ftruncate(&unsealed, 4096).unwrap();
     fds.extend([unsealed, wire::pair().unwrap().0, File::open("/dev/null").unwrap().into()]);

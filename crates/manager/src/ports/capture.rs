@@ -179,7 +179,7 @@ impl CaptureReader {
 
     /// When record `i` of the present lap is due, in ticks.
     fn recorded_at(&self, i: usize) -> u64 {
-        self.lap.unwrap_or(0) + self.clock.ticks_in(self.records[i].at_ns)
+        self.lap.unwrap_or(0).saturating_add(self.clock.ticks_in(self.records[i].at_ns))
     }
 }
 
@@ -193,7 +193,7 @@ impl CaptureReader {
             // The gap between laps is the capture's mean gap.
             let last = self.records.last().map_or(0, |r| r.at_ns);
             let gap = last / self.records.len().max(2) as u64;
-            self.lap = self.recorded.then(|| self.lap.unwrap_or(now) + self.clock.ticks_in(last + gap));
+            self.lap = self.recorded.then(|| self.lap.unwrap_or(now).saturating_add(self.clock.ticks_in(last.saturating_add(gap))));
             self.next = 0;
         }
         if self.lap.is_none() {

@@ -217,6 +217,18 @@ fn hexdump(want: &[u8], got: &[u8]) -> String {
     text
 }
 
+/// Verdicts that no host would act on: a file that expected them would call the NF's fault right.
+pub(super) fn faults(items: &[Item], played: &Played) -> Vec<Problem> {
+    let outs = played.outs.iter().map(|(item, seen)| (*item, seen));
+    let released = played.released.iter().map(|(item, _, seen)| (*item, seen));
+    let wrong = outs.chain(released).filter(|(_, seen)| !seen.valid);
+    let problem = |(item, seen): (usize, &Seen)| Problem {
+        line: items.get(item).map_or(1, |i| i.line),
+        text: format!("the NF's verdict is {}: no host acts on it, so it is not written", seen.verdict),
+    };
+    wrong.map(problem).collect()
+}
+
 /// The case with its expectations set to what was seen; lines that were right stay as they are.
 pub(super) fn rewrite(items: &[Item], played: &Played) -> String {
     let expected = expected(items);

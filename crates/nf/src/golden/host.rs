@@ -30,6 +30,8 @@ pub(super) struct Seen {
     pub frame: Vec<u8>,
     /// Whether the frame is as it came in.
     pub same: bool,
+    /// Whether a host would act on the verdict: it is known, and what it names is there.
+    pub valid: bool,
 }
 
 /// What was seen at an item of the file, by its index.
@@ -90,7 +92,7 @@ pub(super) fn play(subject: &dyn Subject, dir: &Path, setup: &Setup, items: &[It
                     let seen = Seen::new(&after, before.frame(), &words, verdict);
                     let seen = match verdict.decode() {
                         Some(Decoded::Hold(id)) if !places.keep(id, after, before.frame()) => {
-                            Seen { verdict: format!("hold {id}, which was not reserved"), ..seen }
+                            Seen { verdict: format!("hold {id}, which was not reserved"), valid: false, ..seen }
                         }
                         _ => seen,
                     };
@@ -133,7 +135,7 @@ impl Played {
 impl Seen {
     fn new(buffer: &Buffer, before: &[u8], words: &Words<'_>, verdict: Verdict) -> Self {
         let frame = buffer.frame().to_vec();
-        Self { verdict: words.of(verdict), same: frame == before, frame }
+        Self { verdict: words.of(verdict), same: frame == before, frame, valid: words.has(verdict) }
     }
 
     /// As a file has it: `next = eth(…)`.
@@ -153,6 +155,15 @@ struct Words<'a> {
 }
 
 impl Words<'_> {
+    fn has(&self, verdict: Verdict) -> bool {
+        match verdict.decode() {
+            Some(Decoded::Drop(r)) => usize::from(r) < self.reasons.len(),
+            Some(Decoded::Divert(t)) => usize::from(t) < self.targets.len(),
+            Some(Decoded::Next | Decoded::Hold(_)) => true,
+            None => false,
+        }
+    }
+
     fn of(&self, verdict: Verdict) -> String {
         let name = |names: &[String], i: u8, what: &str| {
             names.get(usize::from(i)).cloned().unwrap_or_else(|| format!("({what} {i}, which does not exist)"))
