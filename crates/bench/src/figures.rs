@@ -2,7 +2,7 @@
 
 use crate::chains::{ORDERS, order_name};
 use crate::rounds::{FORWARDS, STARTED, Samples};
-use crate::stats::{Figure, median, slope};
+use crate::stats::{Figure, Sample, counting, median, slope};
 use serde_json::{Map, Value, json};
 
 /// What a figure should be.
@@ -46,10 +46,10 @@ pub fn all(s: &Samples) -> Vec<Named> {
         Some((order, figure)) => figure.clone().note("order", order.as_str()),
         None => Figure::unavailable("not measured in this run"),
     };
-    let mpps = |name: &str| Figure::of(s.get(name).iter().map(|v| v / 1e6).collect(), "Mpps");
+    let mpps = |name: &str| Figure::of_samples(s.get(name), 1e-6, "Mpps");
     let plain = |name: &str, unit| match s.unavailable.get(name) {
         Some(why) => Figure::unavailable(why.clone()),
-        None => Figure::of(s.get(name).to_vec(), unit),
+        None => Figure::of_samples(s.get(name), 1.0, unit),
     };
     let named = |name, figure, goal| Named { name, figure, goal };
     let hop = hop(s);
@@ -60,7 +60,7 @@ pub fn all(s: &Samples) -> Vec<Named> {
     };
     vec![
         named("shared_core_ratio_min", ratio, Goal::AtLeast(0.90)),
-        named("wasted", Figure::of(s.get("wasted").to_vec(), "packets"), Goal::AtMost(0.0)),
+        named("wasted", plain("wasted", "packets"), Goal::AtMost(0.0)),
         named("forward3_mpps", mpps("forward/3"), Goal::AtLeast(18.0)),
         named("forward3_inflight128_mpps", mpps("forward/few"), Goal::AtLeast(4.0)),
         named("hop_ns", hop, Goal::AtMost(20.0)),
@@ -78,9 +78,10 @@ pub fn by_order(s: &Samples) -> Vec<(String, Figure)> {
     let ratio = |order| {
         let name = order_name(order);
         let (ours, fused) = (s.get(&format!("process/{name}")), s.get(&format!("fused/{name}")));
-        let ratios = ours.iter().zip(fused).map(|(a, b)| a / b).collect();
-        let mpps = |v: &[f64]| median(v).map_or(Value::Null, |m| (m / 1e6).into());
-        let figure = Figure::of(ratios, "ratio").note("process_mpps", mpps(ours)).note("fused_mpps", mpps(fused));
+        let ratios: Vec<_> = ours.iter().zip(fused).map(|(a, b)| a.with(*b, |a, b| a / b)).collect();
+        let mpps = |v| median(&counting(v)).map_or(Value::Null, |m| (m / 1e6).into());
+        let figure =
+            Figure::of_samples(&ratios, 1.0, "ratio").note("process_mpps", mpps(ours)).note("fused_mpps", mpps(fused));
         (name, figure)
     };
     ORDERS.into_iter().map(ratio).collect()
@@ -97,21 +98,25 @@ fn hop(s: &Samples) -> Figure {
         return Figure::unavailable("not measured in this run");
     }
     let of_round = |round: usize| {
-        let busy = series.iter().filter(|(_, _, share)| share[round] >= BUSY);
-        slope(&busy.map(|(n, pps, _)| (*n as f64, 1e9 / pps[round])).collect::<Vec<_>>())
+        let busy: Vec<_> = series.iter().filter(|(_, _, share)| share[round].value >= BUSY).collect();
+        let disturbed = busy.iter().any(|(_, pps, _)| pps[round].disturbed);
+        let points: Vec<_> = busy.iter().map(|(n, pps, _)| (*n as f64, 1e9 / pps[round].value)).collect();
+        slope(&points).map(|value| Sample { value, disturbed })
     };
-    let slopes: Vec<f64> = (0..rounds).filter_map(of_round).collect();
+    let slopes: Vec<_> = (0..rounds).filter_map(of_round).collect();
     if slopes.is_empty() {
         return Figure::unavailable("the NFs' core was never busy: something else took it, or bounded the throughput");
     }
-    let run: Vec<_> = (1..=FORWARDS).map(|n| median(s.get(&format!("forward/{n}/run_ns")))).collect();
-    let packet: Vec<_> = series.iter().map(|(_, pps, _)| median(pps).map(|m| 1e9 / m)).collect();
-    Figure::of(slopes, "ns").note("packet_ns_by_processes", json!(packet)).note("core_ns_by_processes", json!(run))
+    let run: Vec<_> = (1..=FORWARDS).map(|n| median(&counting(s.get(&format!("forward/{n}/run_ns"))))).collect();
+    let packet: Vec<_> = series.iter().map(|(_, pps, _)| median(&counting(pps)).map(|m| 1e9 / m)).collect();
+    Figure::of_samples(&slopes, 1.0, "ns")
+        .note("packet_ns_by_processes", json!(packet))
+        .note("core_ns_by_processes", json!(run))
 }
 
 /// Adds which side bounds a generator that feeds one NF.
 fn bound(figure: Figure, s: &Samples) -> Figure {
-    let of = |name: &str| median(s.get(name));
+    let of = |name: &str| median(&counting(s.get(name)));
     let (Some(share), Some(alone)) = (of("forward/1/core_share"), of("forward/0")) else { return figure };
     let who = if share >= BUSY { "the NF's core" } else { "the manager's core: generator, entry, exit and sink" };
     figure
@@ -126,10 +131,12 @@ fn bound(figure: Figure, s: &Samples) -> Figure {
 fn starts(s: &Samples) -> Figure {
     let series = STARTED.map(|kind| (kind, s.get(&format!("start/{kind}"))));
     let rounds = series.iter().map(|(_, v)| v.len()).min().unwrap_or(0);
-    let slowest = (0..rounds).map(|r| series.iter().map(|(_, v)| v[r]).fold(0.0, f64::max)).collect();
+    let none = Sample { value: 0.0, disturbed: false };
+    let of_round = |r: usize| series.iter().map(|(_, v)| v[r]).fold(none, |a, b| a.with(b, f64::max));
+    let slowest: Vec<_> = (0..rounds).map(of_round).collect();
     let kinds: Map<_, _> =
-        series.iter().map(|(kind, v)| ((*kind).to_owned(), json!(Figure::of(v.to_vec(), "ms")))).collect();
-    Figure::of(slowest, "ms").note("by_kind", kinds)
+        series.iter().map(|(kind, v)| ((*kind).to_owned(), json!(Figure::of_samples(v, 1.0, "ms")))).collect();
+    Figure::of_samples(&slowest, 1.0, "ms").note("by_kind", kinds)
 }
 
 #[cfg(test)]

@@ -5,36 +5,68 @@ use procfs::process::{Process, all_processes};
 use serde_json::{Value, json};
 use std::process::Command;
 
-/// Time that the hypervisor gave to others, and all time, over all cores, in clock ticks.
+/// What all cores did, in clock ticks, since the host was started or between two moments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ticks {
+    /// The hypervisor gave these to others.
     pub stolen: u64,
+    /// Other programs had these. Of this program, its finished children are part.
+    pub foreign: u64,
+    /// All there were.
     pub all: u64,
 }
 
 impl Ticks {
-    /// Since the host was started; none where the kernel does not tell.
+    /// Since the host was started; none where the kernel does not tell. To be read when no child runs.
     pub fn now() -> Option<Self> {
         let t = procfs::KernelStats::current().ok()?.total;
+        let own = Process::myself().and_then(|p| p.stat()).ok()?;
+        let own = own.utime + own.stime + u64::try_from(own.cutime + own.cstime).unwrap_or(0);
         let stolen = t.steal.unwrap_or(0);
-        let rest = t.iowait.unwrap_or(0) + t.irq.unwrap_or(0) + t.softirq.unwrap_or(0);
-        Some(Self { stolen, all: t.user + t.nice + t.system + t.idle + rest + stolen })
+        let busy = t.user + t.nice + t.system + t.irq.unwrap_or(0) + t.softirq.unwrap_or(0);
+        let all = busy + t.idle + t.iowait.unwrap_or(0) + stolen;
+        Some(Self { stolen, foreign: busy.saturating_sub(own), all })
     }
 
     /// Since `earlier`.
     pub fn since(self, earlier: Self) -> Self {
-        Self { stolen: self.stolen.saturating_sub(earlier.stolen), all: self.all.saturating_sub(earlier.all) }
+        Self {
+            stolen: self.stolen.saturating_sub(earlier.stolen),
+            foreign: self.foreign.saturating_sub(earlier.foreign),
+            all: self.all.saturating_sub(earlier.all),
+        }
     }
 
     /// Stolen share.
-    pub fn share(self) -> f64 {
-        if self.all == 0 { 0.0 } else { self.stolen as f64 / self.all as f64 }
+    pub fn stolen_share(self) -> f64 {
+        share(self.stolen, self.all)
     }
 
-    /// Whether so much was stolen that a trial says little. One tick alone is what the counting itself is off by.
-    pub fn spoil(self) -> bool {
-        self.stolen > 1 && self.share() > 0.01
+    /// Share that other programs had.
+    pub fn foreign_share(self) -> f64 {
+        share(self.foreign, self.all)
     }
+
+    /// How much a trial was disturbed: what was taken from it.
+    pub fn taken(self) -> f64 {
+        self.stolen_share() + self.foreign_share()
+    }
+
+    /// Why a trial says little, if so: more than 1 % was stolen, or other programs had more than 3 %. One tick, of
+    /// others two, are what the counting itself is off by.
+    pub fn spoil(self) -> Option<&'static str> {
+        if self.stolen > 1 && self.stolen_share() > 0.01 {
+            Some("more than 1 % of the time was stolen by the hypervisor")
+        } else if self.foreign > 2 && self.foreign_share() > 0.03 {
+            Some("other programs had more than 3 % of the time")
+        } else {
+            None
+        }
+    }
+}
+
+fn share(part: u64, all: u64) -> f64 {
+    if all == 0 { 0.0 } else { part as f64 / all as f64 }
 }
 
 /// Nanoseconds that a process, its threads and its children were on a core.
@@ -92,11 +124,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_than_a_percent_of_stolen_time_spoils() {
-        assert!(!Ticks { stolen: 1, all: 60 }.spoil(), "one tick is below the resolution");
-        assert!(!Ticks { stolen: 2, all: 200 }.spoil());
-        assert!(Ticks { stolen: 3, all: 200 }.spoil());
-        assert_eq!(Ticks::default().share(), 0.0);
+    fn what_others_take_spoils() {
+        let spoils = |stolen, foreign, all| Ticks { stolen, foreign, all }.spoil().is_some();
+        assert!(!spoils(1, 2, 60), "that is below the resolution");
+        assert!(!spoils(2, 6, 200));
+        assert!(spoils(3, 0, 200));
+        assert!(spoils(0, 7, 200));
+        assert_eq!(Ticks::default().taken(), 0.0);
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod veth;
 use clap::Parser;
 use rounds::{Bench, GROUPS, Samples, Times};
 use serde_json::{Map, Value, json};
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -72,7 +73,7 @@ fn bench(options: &Options) -> Result<(), TrialError> {
     let chains = options.out.join("chains");
     trial::directory(&chains)?;
     let mut bench = Bench {
-        program: Program { path: options.program.clone(), chains },
+        program: Program { path: options.program.clone(), chains, repetitions: Cell::new(if quick { 5 } else { 40 }) },
         veth: veth::Veth { path: options.veth_hop.clone() },
         times,
         only: options.only.clone(),
@@ -96,8 +97,9 @@ fn bench(options: &Options) -> Result<(), TrialError> {
         "run".into(),
         json!({
             "rounds": times.rounds, "trial_s": times.trial.as_secs_f64(), "trials": samples.trials, "quick": quick,
-            "stolen_share": samples.ticks.share(), "spoiled_by_stolen_time": samples.spoiled,
-            "iteration_cycles": samples.get("iteration_cycles").first(),
+            "stolen_share": samples.ticks.stolen_share(), "foreign_share": samples.ticks.foreign_share(),
+            "disturbed_trials": samples.spoiled,
+            "iteration_cycles": samples.get("iteration_cycles").first().map(|s| s.value),
         }),
     );
     let path = options.out.join("results.json");
@@ -109,18 +111,16 @@ fn bench(options: &Options) -> Result<(), TrialError> {
 
 /// What a reader of the table must know.
 fn warnings(samples: &Samples) -> Vec<String> {
-    let mut warnings = vec![];
-    let pages = &samples.environment["pages"];
-    warnings.push(format!(
-        "packet buffers on {pages} pages; {:.2} % of the time was stolen",
-        100.0 * samples.ticks.share()
-    ));
-    if !samples.spoiled.is_empty() {
-        let (n, all) = (samples.spoiled.len(), samples.trials);
-        let attempts = trial::ATTEMPTS;
+    let (pages, ticks) = (&samples.environment["pages"], samples.ticks);
+    let (stolen, foreign) = (100.0 * ticks.stolen_share(), 100.0 * ticks.foreign_share());
+    let mut warnings =
+        vec![format!("packet buffers on {pages} pages; stolen {stolen:.1} %, other programs {foreign:.1} %")];
+    let disturbed: usize = samples.spoiled.values().sum();
+    if disturbed > 0 {
+        let all = samples.trials;
         warnings.push(format!(
-            "WARNING: in {n} of {all} trials more than 1 % was stolen {attempts} times: {}",
-            samples.spoiled.join(", ")
+            "WARNING: {disturbed} of {all} trials were disturbed by others each time they were tried; rounds with \
+             others are left out (results.json names them)"
         ));
     }
     if samples.environment["optimised"] != true {

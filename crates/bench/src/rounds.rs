@@ -3,6 +3,7 @@
 
 use crate::chains::{self, ORDERS, order_name};
 use crate::host::Ticks;
+use crate::stats::Sample;
 use crate::trial::{Program, Trial, TrialError, Window, iteration_cycles};
 use crate::veth::Veth;
 use serde_json::Value;
@@ -65,32 +66,32 @@ pub const GROUPS: [&str; 5] = ["shared-core", "forward", "veth", "idle", "start"
 /// What was seen: by name a value for each round.
 #[derive(Debug, Default)]
 pub struct Samples {
-    values: BTreeMap<String, Vec<f64>>,
+    values: BTreeMap<String, Vec<Sample>>,
     /// Why there is no value.
     pub unavailable: BTreeMap<String, String>,
     /// Of the last report.
     pub environment: Value,
-    /// Time stolen during all trials.
+    /// What others did during all trials that count.
     pub ticks: Ticks,
-    /// Trials during which more than 1 % was stolen each time.
-    pub spoiled: Vec<String>,
+    /// How many trials count although others disturbed them each time, by trial and disturbance.
+    pub spoiled: BTreeMap<String, usize>,
     pub trials: usize,
 }
 
 impl Samples {
-    fn add(&mut self, name: &str, value: f64) {
-        self.values.entry(name.to_owned()).or_default().push(value);
+    fn add(&mut self, name: &str, value: f64, disturbed: bool) {
+        self.values.entry(name.to_owned()).or_default().push(Sample { value, disturbed });
     }
 
     /// The values of a name, in the order of the rounds.
-    pub fn get(&self, name: &str) -> &[f64] {
+    pub fn get(&self, name: &str) -> &[Sample] {
         self.values.get(name).map_or(&[], Vec::as_slice)
     }
 
     /// Sets the values of a name.
     #[cfg(test)]
     pub fn put(&mut self, name: &str, values: &[f64]) {
-        self.values.insert(name.to_owned(), values.to_vec());
+        self.values.insert(name.to_owned(), values.iter().map(|&value| Sample { value, disturbed: false }).collect());
     }
 
     fn trial(&mut self, label: &str, trial: &Trial) {
@@ -98,8 +99,9 @@ impl Samples {
         self.environment = trial.report.environment.clone();
         self.ticks.stolen += trial.ticks.stolen;
         self.ticks.all += trial.ticks.all;
-        if trial.ticks.spoil() {
-            self.spoiled.push(label.to_owned());
+        self.ticks.foreign += trial.ticks.foreign;
+        if let Some(why) = trial.ticks.spoil() {
+            *self.spoiled.entry(format!("{label}: {why}")).or_default() += 1;
         }
     }
 }
@@ -133,7 +135,7 @@ impl Bench {
                 self.group(group, round, iteration, &mut wasted)?;
             }
             if let Some(wasted) = wasted {
-                self.samples.add("wasted", wasted as f64);
+                self.samples.add("wasted", wasted as f64, false);
             }
         }
         Ok(())
@@ -152,7 +154,7 @@ impl Bench {
             })?;
             least = least.min(cycles);
         }
-        self.samples.add("iteration_cycles", least);
+        self.samples.add("iteration_cycles", least, false);
         Ok(least)
     }
 
@@ -179,7 +181,7 @@ impl Bench {
                 *wasted.get_or_insert(0) += trial.report.wasted();
             }
             Group::Veth => match self.veth.hop_ns(self.times.trial) {
-                Ok(ns) => self.samples.add("veth", ns),
+                Ok((ns, disturbed)) => self.samples.add("veth", ns, disturbed),
                 Err(why) => _ = self.samples.unavailable.insert("veth".into(), why),
             },
             Group::Idle => {
@@ -188,20 +190,20 @@ impl Bench {
                 let duration = window.after + window.length + Duration::from_millis(100);
                 let trial = self.program.run("idle", &chains::idle(), duration, Some(window))?;
                 self.samples.trial("idle", &trial);
-                self.samples.add("idle", trial.share);
+                self.samples.add("idle", trial.share, trial.disturbed());
             }
             Group::Start(kind) => {
                 let label = format!("start/{kind}");
                 let trial = self.program.run(&label, &chains::starting(kind), Duration::from_millis(20), None)?;
                 self.samples.trial(&label, &trial);
                 for ns in trial.report.nfs.values().filter_map(|nf| nf.start_ns) {
-                    self.samples.add(&label, ns as f64 / 1e6);
+                    self.samples.add(&label, ns as f64 / 1e6, trial.disturbed());
                 }
             }
             Group::Hundred => {
                 let trial = self.program.run("start/100", &chains::hundred(), Duration::from_millis(20), None)?;
                 self.samples.trial("start/100", &trial);
-                self.samples.add("start/100", trial.started.as_secs_f64() * 1e3);
+                self.samples.add("start/100", trial.started.as_secs_f64() * 1e3, trial.disturbed());
             }
         }
         Ok(())
@@ -210,13 +212,14 @@ impl Bench {
     /// A trial under load: its throughput, and what the NFs' core had to do with it.
     fn loaded(&mut self, label: &str, file: &Value) -> Result<Trial, TrialError> {
         let trial = self.program.run(label, file, self.times.trial, None)?;
-        let (report, samples) = (&trial.report, &mut self.samples);
-        samples.trial(label, &trial);
-        samples.add(label, report.pps());
-        samples.add(&format!("{label}/core_share"), report.nf_core_share());
-        samples.add(&format!("{label}/run_ns"), report.nf_run_ns_a_packet());
+        self.samples.trial(label, &trial);
+        let report = &trial.report;
+        let mut add = |name: &str, value| self.samples.add(&format!("{label}{name}"), value, trial.disturbed());
+        add("", report.pps());
+        add("/core_share", report.nf_core_share());
+        add("/run_ns", report.nf_run_ns_a_packet());
         if let Some(ns) = report.nfs.values().filter_map(|nf| nf.cost_ns.p50).max() {
-            samples.add(&format!("{label}/cost_ns"), ns as f64);
+            add("/cost_ns", ns as f64);
         }
         Ok(trial)
     }

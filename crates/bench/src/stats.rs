@@ -37,7 +37,40 @@ pub struct Measured {
     pub notes: Map<String, Value>,
 }
 
+/// What one round saw.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    pub value: f64,
+    /// Others took so much of the host meanwhile that it says little.
+    pub disturbed: bool,
+}
+
+impl Sample {
+    /// What follows from two samples of one round.
+    pub fn with(self, other: Self, f: impl Fn(f64, f64) -> f64) -> Self {
+        Self { value: f(self.value, other.value), disturbed: self.disturbed || other.disturbed }
+    }
+}
+
+/// The values that count: the undisturbed ones, or all if there are no others.
+pub fn counting(samples: &[Sample]) -> Vec<f64> {
+    let any = samples.iter().any(|s| !s.disturbed);
+    samples.iter().filter(|s| !(any && s.disturbed)).map(|s| s.value).collect()
+}
+
 impl Figure {
+    /// A figure from its rounds, each times `scale`. Disturbed rounds are left out if there are others; either way
+    /// the figure says how many there were.
+    pub fn of_samples(samples: &[Sample], scale: f64, unit: &'static str) -> Self {
+        let disturbed = samples.iter().filter(|s| s.disturbed).count();
+        let figure = Self::of(counting(samples).iter().map(|v| v * scale).collect(), unit);
+        match disturbed {
+            0 => figure,
+            n if n < samples.len() => figure.note("disturbed_rounds_left_out", n),
+            n => figure.note("disturbed_rounds", n),
+        }
+    }
+
     /// A figure from its rounds; unavailable when there are none.
     pub fn of(values: Vec<f64>, unit: &'static str) -> Self {
         let Some(median) = median(&values) else { return Self::unavailable("no round succeeded") };
@@ -105,6 +138,16 @@ mod tests {
             r#"{"rounds":3,"median":2.0,"min":1.0,"max":3.0,"unit":"ns","values":[2.0,1.0,3.0],"order":"a"}"#
         );
         assert_eq!(json(Figure::of(vec![], "ns")), r#"{"unavailable":"no round succeeded"}"#);
+    }
+
+    #[test]
+    fn disturbed_rounds_count_only_without_others() {
+        let sample = |value, disturbed| Sample { value, disturbed };
+        let some = Figure::of_samples(&[sample(1.0, true), sample(3.0, false)], 2.0, "ns");
+        assert_eq!(some, Figure::of(vec![6.0], "ns").note("disturbed_rounds_left_out", 1));
+        let none = Figure::of_samples(&[sample(1.0, true), sample(3.0, true)], 2.0, "ns");
+        assert_eq!(none, Figure::of(vec![2.0, 6.0], "ns").note("disturbed_rounds", 2));
+        assert_eq!(sample(6.0, false).with(sample(3.0, true), |a, b| a / b), sample(2.0, true));
     }
 
     #[test]

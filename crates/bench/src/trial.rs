@@ -3,6 +3,7 @@
 use crate::host::{self, Ticks};
 use serde::Deserialize;
 use serde_json::Value;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// Longest time that a trial may take beyond its own: 100 NFs start on one core.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A trial during which too much time was stolen is repeated, so often in all.
+/// A disturbed trial is repeated: so often in all, as long as the run has repetitions left.
 pub const ATTEMPTS: usize = 3;
 
 /// Why there is no result.
@@ -135,8 +136,15 @@ pub struct Trial {
     pub started: Duration,
     /// Share of a core that manager and NFs had together during the window; 0 without one.
     pub share: f64,
-    /// Time stolen while the trial ran.
+    /// What others did while the trial ran.
     pub ticks: Ticks,
+}
+
+impl Trial {
+    /// Whether others took so much of the host that it says little.
+    pub fn disturbed(&self) -> bool {
+        self.ticks.spoil().is_some()
+    }
 }
 
 /// The program under test.
@@ -145,6 +153,8 @@ pub struct Program {
     pub path: PathBuf,
     /// Where the chain files go: anybody can run them again.
     pub chains: PathBuf,
+    /// Repetitions left for the whole run: on a host that is never quiet, it still ends.
+    pub repetitions: Cell<usize>,
 }
 
 /// When a trial's processor time is looked at.
@@ -157,8 +167,7 @@ pub struct Window {
 }
 
 impl Program {
-    /// Runs a chain file for `duration`; again if too much time was stolen meanwhile, and of these the least
-    /// disturbed counts.
+    /// Runs a chain file for `duration`; again if others disturbed it, and of these the least disturbed counts.
     ///
     /// # Errors
     /// When a run fails, or its ledger does not balance.
@@ -172,15 +181,12 @@ impl Program {
         let mut best: Option<Trial> = None;
         for _ in 0..ATTEMPTS {
             let trial = self.attempt(label, file, duration, window)?;
-            let better = best.as_ref().is_none_or(|b| trial.ticks.share() < b.ticks.share());
-            let clean = !trial.ticks.spoil();
-            if better {
+            let disturbed = trial.ticks.spoil();
+            if best.as_ref().is_none_or(|b| trial.ticks.taken() < b.ticks.taken()) {
                 best = Some(trial);
             }
-            if clean {
-                break;
-            }
-            eprintln!("{label}: more than 1 % of the time was stolen by the host; again");
+            let Some(left) = disturbed.and(self.repetitions.get().checked_sub(1)) else { break };
+            self.repetitions.set(left);
         }
         best.ok_or_else(|| TrialError::Report { label: label.to_owned(), what: "no attempt".into() })
     }
@@ -333,7 +339,7 @@ mod tests {
     #[test]
     fn a_program_that_fails_is_quoted() {
         let dir = std::env::temp_dir();
-        let program = Program { path: "/bin/false".into(), chains: dir };
+        let program = Program { path: "/bin/false".into(), chains: dir, repetitions: Cell::new(0) };
         let label = format!("chainline-bench-test-{}", std::process::id());
         let error = program.run(&label, &json!({}), Duration::from_millis(1), None).unwrap_err();
         std::fs::remove_file(program.chains.join(label + ".json")).unwrap();

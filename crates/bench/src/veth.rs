@@ -1,5 +1,6 @@
 //! The yardstick that is no part of Chainline: a hop over veth, by the program `veth-hop` (its source stands beside).
 
+use crate::host::Ticks;
 use serde::Deserialize;
 use std::path::PathBuf;
 use std::process::Command;
@@ -23,12 +24,13 @@ struct Said {
 }
 
 impl Veth {
-    /// Nanoseconds a frame and hop.
+    /// Nanoseconds a frame and hop, and whether others disturbed it.
     ///
     /// # Errors
     /// Why it could not be measured.
-    pub fn hop_ns(&self, trial: Duration) -> Result<f64, String> {
+    pub fn hop_ns(&self, trial: Duration) -> Result<(f64, bool), String> {
         let path = self.path.as_ref().ok_or("veth-hop was not built: it needs a C compiler")?;
+        let before = Ticks::now();
         let out = Command::new(path)
             .args([CORE, &trial.as_millis().to_string(), FRAMES])
             .output()
@@ -37,6 +39,9 @@ impl Veth {
             let words = String::from_utf8_lossy(&out.stderr);
             return Err(words.trim().trim_start_matches("veth-hop: ").to_owned());
         }
-        serde_json::from_slice::<Said>(&out.stdout).map(|said| said.hop_ns).map_err(|e| format!("veth-hop: {e}"))
+        let disturbed = Ticks::now().zip(before).is_some_and(|(now, then)| now.since(then).spoil().is_some());
+        serde_json::from_slice::<Said>(&out.stdout)
+            .map(|said| (said.hop_ns, disturbed))
+            .map_err(|e| format!("veth-hop: {e}"))
     }
 }
