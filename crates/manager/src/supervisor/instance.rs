@@ -50,6 +50,7 @@ enum Body {
 pub(super) struct Instance {
     pub index: usize,
     queues: usize,
+    nfs: usize,
     pub name: String,
     pub state: State,
     pub socket: Option<OwnedFd>,
@@ -64,6 +65,7 @@ pub(super) struct Instance {
     /// Why the manager killed it, if it did.
     pub killed_for: Option<String>,
     last_words: Option<String>,
+    told_to_stop: bool,
     backoff: Duration,
     spawned: Instant,
     pub usage: Usage,
@@ -91,6 +93,7 @@ impl Instance {
         Self {
             index,
             queues: p.queues.len(),
+            nfs: p.nfs.len(),
             name: p.name.clone(),
             state: State::Ended,
             socket: None,
@@ -103,6 +106,7 @@ impl Instance {
             start_ns: None,
             killed_for: None,
             last_words: None,
+            told_to_stop: false,
             backoff: FIRST_BACKOFF,
             spawned: Instant::now(),
             usage: Usage::default(),
@@ -166,15 +170,32 @@ impl Instance {
             }
         };
         match (message, &self.state) {
+            (FromInstance::Built(Built::Ready(declared)), State::Building) if declared.len() != self.nfs => {
+                // The page is laid out by what was declared.
+                self.kill(&format!("declared for {} NFs, expected {}", declared.len(), self.nfs));
+                Change::None
+            }
             (FromInstance::Built(Built::Ready(declared)), State::Building) => self.attach(declared),
-            (FromInstance::Built(Built::Failed(why)), State::Building) => Change::Failed(why),
+            (FromInstance::Built(Built::Failed(why)), State::Building) if self.start_ns.is_none() => {
+                Change::Failed(why)
+            }
+            (FromInstance::Built(Built::Failed(why)), State::Building) => {
+                self.last_words = Some(format!("could not be started again: {why}"));
+                self.end_process();
+                Change::None
+            }
             (FromInstance::Running { tid }, State::Attaching) => {
-                self.tid = Some(tid);
+                // A process serves in its main thread; whose id it says it has is only its word.
+                self.tid = match &self.body {
+                    Some(Body::Process(child)) => i32::try_from(child.id()).ok(),
+                    _ => Some(tid),
+                };
                 self.state = State::Running;
                 self.start_ns.get_or_insert(self.spawned.elapsed().as_nanos() as u64);
                 self.page.clone().map_or(Change::None, Change::Running)
             }
-            (FromInstance::Last(Last::Ended(reports)), State::Running) => {
+            // The stop word lies in its own page: that it ends is no proof that it was told to.
+            (FromInstance::Last(Last::Ended(reports)), State::Running) if self.told_to_stop => {
                 self.reports = reports;
                 self.state = State::Ended;
                 Change::None
@@ -240,21 +261,41 @@ impl Instance {
         if self.spawned.elapsed() > HEALTHY {
             self.backoff = FIRST_BACKOFF;
         }
+        self.postpone();
+        Change::Died(why)
+    }
+
+    /// It is down until the back-off is over, which doubles.
+    pub fn postpone(&mut self) {
         self.state = State::Down(Instant::now() + self.backoff);
         self.backoff = (self.backoff * 2).min(LAST_BACKOFF);
-        Change::Died(why)
     }
 
     /// Kills a process. A thread cannot be killed.
     pub fn kill(&mut self, why: &str) {
-        if let Some(Body::Process(child)) = &mut self.body {
+        if let Some(Body::Process(_)) = &self.body {
             self.killed_for.get_or_insert_with(|| why.to_owned());
+            self.end_process();
+        }
+    }
+
+    /// Kills a process that has said why itself.
+    fn end_process(&mut self) {
+        if let Some(Body::Process(child)) = &mut self.body {
             let _ = child.kill();
         }
     }
 
+    /// Kills a process that should be ready by now.
+    pub fn kill_if_late(&mut self, limit: Duration) {
+        if matches!(self.state, State::Building | State::Attaching) && self.spawned.elapsed() > limit {
+            self.kill(&format!("was not ready after {} s", limit.as_secs()));
+        }
+    }
+
     /// Tells it to empty its queues and end.
-    pub fn stop(&self) {
+    pub fn stop(&mut self) {
+        self.told_to_stop = true;
         if let Some(page) = &self.page {
             page.control().stop.store(1, Relaxed);
         }

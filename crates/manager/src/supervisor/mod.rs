@@ -8,7 +8,7 @@ pub use usage::{NfTotals, Usage};
 
 use crate::buffers::Buffers;
 use crate::dataplane::{Command, Dataplane, Event, Snapshot};
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, HOLDS};
 use crate::ports::PortError;
 use crate::report::{Happening, Interval, Report};
 use crate::{Observer, Options, open_ports};
@@ -29,7 +29,7 @@ const LOOK: Duration = Duration::from_millis(20);
 const HANG: Duration = Duration::from_secs(1);
 /// Time for instances to end after they were told to.
 const LAST_ORDERS: Duration = Duration::from_secs(2);
-/// Time for all instances to be built at the start; a full routing table takes seconds.
+/// Time for an instance to be built; a full routing table takes seconds.
 const BUILD: Duration = Duration::from_secs(120);
 
 /// A run could not begin, or not go on.
@@ -255,7 +255,8 @@ impl<'a> Supervisor<'a> {
         if self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
             return Err(RunError::DataPath);
         }
-        self.revive()?;
+        self.revive(observer)?;
+        self.instances.iter_mut().for_each(|i| i.kill_if_late(BUILD));
         self.look_for_hangs();
         Ok(())
     }
@@ -271,12 +272,7 @@ impl<'a> Supervisor<'a> {
                 }
             }
             Change::Failed(what) => {
-                let instance = &self.instances[i];
-                if instance.start_ns.is_none() {
-                    return Err(RunError::Build { instance: instance.name.clone(), what });
-                }
-                // It ends by itself and is tried again later.
-                self.happened(Some(i), format!("could not be started again: {what}"), observer);
+                return Err(RunError::Build { instance: self.instances[i].name.clone(), what });
             }
             Change::Died(why) => {
                 self.command(Command::Down(i))?;
@@ -287,7 +283,7 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Starts again whoever is dead and has waited long enough.
-    fn revive(&mut self) -> Result<(), RunError> {
+    fn revive(&mut self, observer: &mut dyn Observer) -> Result<(), RunError> {
         for i in 0..self.instances.len() {
             let State::Down(at) = self.instances[i].state else { continue };
             if Instant::now() < at || self.instances[i].start_ns.is_none() {
@@ -296,8 +292,15 @@ impl<'a> Supervisor<'a> {
             let (answer, answered) = channel();
             self.command(Command::Reviving(i, answer))?;
             answered.recv().map_err(|_| RunError::DataPath)?;
-            self.instances[i].restarts += 1;
-            self.spawn(i)?;
+            // No process to be had, say: the other chains go on, and it is tried again.
+            match self.spawn(i) {
+                Ok(()) => self.instances[i].restarts += 1,
+                Err(e) => {
+                    self.instances[i].discard();
+                    self.instances[i].postpone();
+                    self.happened(Some(i), e.to_string(), observer);
+                }
+            }
         }
         Ok(())
     }
@@ -386,29 +389,25 @@ impl<'a> Supervisor<'a> {
         let until = Instant::now() + self.options.drain;
         while Instant::now() < until && (self.options.stop)() <= asked.max(1) {
             let inside: u64 = self.snapshot()?.chains.iter().map(|c| c.held).sum();
-            if inside <= self.held().iter().sum() {
+            // What an instance says that it holds is its own word: a sum that wraps would hold the end up.
+            if inside <= self.held().iter().fold(0, |sum, n| sum.saturating_add((*n).min(HOLDS as u64))) {
                 break;
             }
             self.look(Duration::from_millis(2), observer)?;
         }
         let usage = self.usages();
         let totals = self.totals();
-        for i in &self.instances {
+        for i in &mut self.instances {
             i.stop();
             self.fabric.bells[i.index].wake();
         }
         let until = Instant::now() + LAST_ORDERS;
-        let hurry = (self.options.stop)() > asked.max(1);
-        while !hurry && Instant::now() < until && self.instances.iter().any(|i| i.socket.is_some()) {
-            let before = self.happenings.len();
-            for i in 0..self.instances.len() {
-                // Nobody is started again now.
-                if matches!(self.instances[i].state, State::Down(_)) {
-                    self.instances[i].discard();
-                }
-            }
+        let hurry = || (self.options.stop)() > asked.max(1);
+        while !hurry() && Instant::now() < until && self.instances.iter().any(|i| i.socket.is_some()) {
+            // Nobody is started again now, and who is being started has nothing yet.
+            let running = |i: &Instance| matches!(i.state, State::Running | State::Ended);
+            self.instances.iter_mut().filter(|i| !running(i)).for_each(Instance::discard);
             self.listen_to_all(Duration::from_millis(5), observer);
-            debug_assert!(self.happenings.len() >= before);
         }
         self.instances.iter_mut().for_each(Instance::discard);
         let (answer, answered) = channel();
