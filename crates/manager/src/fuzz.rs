@@ -32,9 +32,9 @@ thread_local! {
 pub fn capture(path: &Path, rate: Rate) -> Result<usize, PortError> {
     let clock = Clock::measure(Duration::ZERO);
     let spec = Pcap { read: Some(path.to_owned()), write: None, laps: Laps::Forever, rate, lossless: None };
-    let reader = CaptureReader::open(path, &spec, &clock)?;
+    let reader = CaptureReader::open(path, &spec, &clock, MAX_FRAME)?;
     let (longest, lap) = (reader.longest(), reader.packets());
-    let mut port = Capture::open(Path::new("."), &spec, &clock)?;
+    let mut port = Capture::open(Path::new("."), &spec, &clock, MAX_FRAME)?;
     let region = LARGE.with(Clone::clone).ok_or_else(|| PortError::Device("no memory for a region".into()))?;
     let stride = region.stride();
     let mut buffers = Buffers::new(region);

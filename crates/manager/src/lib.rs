@@ -27,7 +27,7 @@ use chainline_chain::plan::Plan;
 use chainline_dpdk::Pool;
 use chainline_runtime::Builder;
 use fabric::Fabric;
-use ports::{Capture, CaptureReader, Device, Generator, Port, Sink};
+use ports::{Capture, CaptureReader, Device, Generator, MAX_FRAME, Port, Sink};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -93,7 +93,7 @@ fn max_frame(plan: &Plan, options: &Options) -> Result<u16, RunError> {
             PortSpec::Generator(g) => g.sizes().iter().map(|s| s.frame_bytes).max().unwrap_or(64),
             PortSpec::Pcap(c) => match &c.read {
                 Some(path) => {
-                    CaptureReader::open(&options.dir.join(path), c, &chainline_shm::Clock::measure(Duration::ZERO))
+                    CaptureReader::open(&options.dir.join(path), c, &chainline_shm::Clock::measure(Duration::ZERO), MAX_FRAME)
                         .map_err(|error| RunError::Port { name: p.name.clone(), error })?
                         .longest()
                 }
@@ -134,7 +134,10 @@ fn open_ports(
         ports.push(match &p.spec {
             PortSpec::Generator(g) => Box::new(Generator::open(g, clock).map_err(failed)?),
             PortSpec::Sink(_) => Box::new(Sink),
-            PortSpec::Pcap(c) => Box::new(Capture::open(&options.dir, c, clock).map_err(failed)?),
+            PortSpec::Pcap(c) => {
+                let most = if plan.max_frame_bytes > 0 { max_frame - DEVICE_ROOM } else { MAX_FRAME };
+                Box::new(Capture::open(&options.dir, c, clock, most).map_err(failed)?)
+            }
             device => {
                 let tenant = home_of(plan, fabric, number);
                 let pool = match &mut pools[tenant] {

@@ -161,6 +161,22 @@ fn captures_by_dpdks_own_driver() {
     assert_cyclic(&capture::read(&input).frames, &frames, true);
 }
 
+#[test]
+fn frames_longer_than_the_file_allows_are_counted() {
+    let dir = Dir::new();
+    let (input, output) = (quickstart(), dir.path("out.pcap"));
+    let spec = format!(
+        "  defaults: {{max_frame_bytes: 256}}
+  ports: {{in: {{pcap: {{read: {input:?}}}}}, out: {{pcap: {{write: {output:?}}}}}}}
+  nfs: {{mon: {{kind: monitor}}}}
+  chains: [{{name: all, path: [in, mon, out]}}]\n"
+    );
+    let report = run(&dir.chain_file("short.yaml", &spec), &[]);
+    assert!(capture::read(&output).frames == capture::matching(&input, "less 256"));
+    let long = capture::matching(&input, "greater 257").len();
+    assert_eq!(report["ledger"]["dropped"], serde_json::json!({"too_long": long}), "{report:#}");
+}
+
 /// All NFs in a row, for packets of the generator.
 const NFS: &str = "  nfs:
     fwd: {kind: forward}

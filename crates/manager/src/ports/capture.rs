@@ -15,7 +15,7 @@ const MAX_BYTES: u64 = 4 << 30;
 const RAW_IP: [i32; 4] = [12, 101, 228, 229];
 
 /// The longest frame in bytes without FCS that the system carries.
-const MAX_FRAME: usize = 9018;
+pub const MAX_FRAME: u16 = 9018;
 
 /// The port `pcap`: a file that is read, one that is written, or both.
 pub struct Capture {
@@ -24,12 +24,14 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// As the chain file describes it; paths are relative to `dir`.
+    /// As the chain file describes it; paths are relative to `dir`. Frames longer than `max_frame` bytes are left out
+    /// and counted.
     ///
     /// # Errors
     /// When a file cannot be read or written.
-    pub fn open(dir: &Path, spec: &model::Pcap, clock: &Clock) -> Result<Self, PortError> {
-        let reader = spec.read.as_ref().map(|p| CaptureReader::open(&dir.join(p), spec, clock)).transpose()?;
+    pub fn open(dir: &Path, spec: &model::Pcap, clock: &Clock, max_frame: u16) -> Result<Self, PortError> {
+        let open = |path: &PathBuf| CaptureReader::open(&dir.join(path), spec, clock, max_frame);
+        let reader = spec.read.as_ref().map(open).transpose()?;
         let writer = spec.write.as_ref().map(|p| CaptureWriter::create(&dir.join(p), clock)).transpose()?;
         Ok(Self { reader, writer })
     }
@@ -85,11 +87,12 @@ pub struct CaptureReader {
 }
 
 impl CaptureReader {
-    /// Reads the file.
+    /// Reads the file. Frames longer than `max_frame` bytes are left out and counted.
     ///
     /// # Errors
     /// When it is no capture, or too large.
-    pub fn open(path: &Path, spec: &model::Pcap, clock: &Clock) -> Result<Self, PortError> {
+    pub fn open(path: &Path, spec: &model::Pcap, clock: &Clock, max_frame: u16) -> Result<Self, PortError> {
+        let max_frame = usize::from(max_frame.min(MAX_FRAME));
         let refuse = |message: String| PortError::Capture { path: path.to_owned(), message };
         let size = std::fs::metadata(path).map_err(|e| refuse(e.to_string()))?.len();
         if size > MAX_BYTES {
@@ -123,14 +126,14 @@ impl CaptureReader {
             // for what was cut off: NFs would drop the packets as truncated otherwise.
             let cut_off = (packet.header.len as usize).saturating_sub(packet.data.len());
             let len = bytes.len() - start + packet.data.len() + cut_off;
-            if len <= MAX_FRAME {
+            if len <= max_frame {
                 bytes.extend_from_slice(packet.data);
                 bytes.resize(start + len, 0);
             }
             if bytes.len() as u64 > MAX_BYTES {
                 return Err(refuse(format!("more than {MAX_BYTES} bytes of frames: too many to be replayed")));
             }
-            if len > MAX_FRAME {
+            if len > max_frame {
                 bytes.truncate(start);
                 skipped_long += 1;
                 continue;
@@ -225,7 +228,7 @@ impl CaptureReader {
             let at = if self.recorded { self.recorded_at(self.next) } else { due };
             let data = &self.bytes[r.start as usize..r.start as usize + usize::from(r.len)];
             let desc = Desc { buf: BufId::new(index, 0), off: HEADROOM, len: r.len, ..Desc::default() };
-            // The region's buffers hold the longest frame of the file.
+            // The region's buffers hold the longest frame that was kept.
             if let Some(buf) = loan.take(desc) {
                 buf[usize::from(HEADROOM)..][..data.len()].copy_from_slice(data);
             }

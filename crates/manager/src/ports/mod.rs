@@ -6,7 +6,7 @@ mod generator;
 mod pace;
 mod sink;
 
-pub use capture::{Capture, CaptureReader};
+pub use capture::{Capture, CaptureReader, MAX_FRAME};
 pub use device::Device;
 pub use generator::Generator;
 pub use sink::Sink;
