@@ -14,7 +14,7 @@ use chainline_nf::{Burst, Ctx, Decoded, MAX_BURST, NfObject, Packet, PacketMeta,
 use chainline_shm::region::Slots;
 use chainline_shm::{Bell, Clock, Desc, Page, clock::ticks};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release, fence};
 
 /// Tag of a descriptor on its way back to the manager: 0 to 254 are the NF's own drop reasons, in the order of
 /// declaration, and these are the host's.
@@ -316,6 +316,9 @@ impl Host {
     /// The NFs' own time.
     pub(crate) fn tick(&mut self, now: u64) {
         let now_ns = self.clock.at_ns(now);
+        // What an NF releases is no longer shown as held and not yet in a queue.
+        self.page.status().busy.store(1, Relaxed);
+        fence(Release);
         for (i, nf) in self.nfs.iter_mut().enumerate() {
             nf.tick(&mut Ctx::new(now_ns, self.page.counters(i), &mut self.holds));
         }

@@ -160,7 +160,10 @@ impl Producer {
         let head = self.ring.header().consumer.head.load(Ordering::Acquire);
         let used = self.tail.wrapping_sub(head);
         if used > capacity {
-            return known; // a lie; what was known before stays true
+            // A lie: what was known before stays true. It may come of a peer that wrote over this end's index and
+            // died, and whose successor believed it: then it goes by the true one from now on.
+            self.ring.header().producer.tail.store(self.published, Ordering::Release);
+            return known;
         }
         self.head_seen = head;
         capacity - used
@@ -238,7 +241,14 @@ impl Consumer {
         let tail = self.ring.header().producer.tail.load(Ordering::Acquire);
         let there = tail.wrapping_sub(self.head);
         if there > self.ring.capacity {
-            return known; // a lie; what was known before stays true
+            // A lie: what was known before stays true, and when that is used up, the queue is empty where the
+            // producer says that it is. Otherwise an index that somebody wrote over would stop the queue for good.
+            if known == 0 {
+                self.head = tail;
+                self.tail_seen = tail;
+                self.ring.header().consumer.head.store(tail, Ordering::Release);
+            }
+            return known;
         }
         self.tail_seen = tail;
         there
@@ -337,6 +347,49 @@ mod tests {
         assert_eq!(p.room(4), 3);
         p.ring.header().producer.tail.store(1_000, Ordering::Relaxed);
         assert_eq!(c.available(1), 0);
+    }
+
+    /// Either line overwritten by the peer of its owner, which then dies: both ends find together again.
+    #[test]
+    fn a_queue_outlives_scribbled_indexes() {
+        for value in [77, 1_000, u32::MAX, 3, 0] {
+            let (mut p, mut c) = pair(4);
+            (0..3).for_each(|i| p.push(d(i)));
+            p.publish();
+            p.ring.header().producer.tail.store(value, Ordering::Relaxed);
+            p.ring.header().consumer.head.store(value.wrapping_mul(5), Ordering::Relaxed);
+            // The consumer's successor; the producer lives on.
+            let ring = p.ring().clone();
+            c = {
+                drop(c);
+                Consumer::attach(ring)
+            };
+            assert_carries(&mut p, &mut c, value);
+            p.ring.header().consumer.head.store(value, Ordering::Relaxed);
+            let ring = p.ring().clone();
+            p = {
+                drop(p);
+                Producer::attach(ring)
+            };
+            assert_carries(&mut p, &mut c, value);
+        }
+    }
+
+    /// After a few rounds of looking, what is put in comes out, if not what was inside before.
+    fn assert_carries(p: &mut Producer, c: &mut Consumer, value: u32) {
+        for i in 100..120 {
+            if p.room(1) > 0 {
+                p.push(d(i));
+                p.publish();
+            }
+            let n = c.available(1);
+            if n > 0 && c.peek(0) == d(i) && i > 110 {
+                c.release(n);
+                return;
+            }
+            c.release(n);
+        }
+        panic!("nothing came through after an index became {value}");
     }
 
     #[test]
