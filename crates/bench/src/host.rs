@@ -95,7 +95,6 @@ pub fn environment(report: &Value) -> Value {
         "isolated_cores": first_line("/sys/devices/system/cpu/isolated"),
         "autogroup": first_line("/proc/sys/kernel/sched_autogroup_enabled").map(|s| s == "1"),
         "mitigations": mitigations(),
-        "load_before": first_line("/proc/loadavg"),
     });
     if let (Some(all), Some(own)) = (environment.as_object_mut(), own.as_object()) {
         all.extend(own.clone());
