@@ -7,8 +7,8 @@ use std::time::Duration;
 /// Without a packet for so long, the loop begins to sleep. Long against the pauses of a loaded chain, so that NFs
 /// never pay for waking the manager under load.
 const SPIN_NS: u64 = 2_000_000;
-/// Sleep while packets are inside: they may need a sweep.
-const INSIDE: Duration = Duration::from_micros(100);
+/// Sleep while packets wait in queues: they may need a sweep.
+const WAITING: Duration = Duration::from_micros(100);
 /// Sleep while nothing is inside: a device may have received something.
 const DEVICES: Duration = Duration::from_micros(500);
 /// From so long without a packet on, devices are looked at less often. Being woken by a timer costs 20 µs of a core in
@@ -29,14 +29,17 @@ impl Dataplane {
             std::hint::spin_loop();
             return;
         }
-        let inside = self.entries.iter().any(|e| e.inside > 0)
-            || self.egress.iter().any(|e| !e.pending.is_empty())
-            || self.audit.is_some();
+        // Packets that an NF holds need no sweep: it rings when it lets them go.
+        let inside = self.entries.iter().any(|e| e.inside > 0);
+        let waiting = self.egress.iter().any(|e| !e.pending.is_empty())
+            || self.audit.is_some()
+            || self.instances.iter().any(|i| i.down.is_some())
+            || (inside && self.fabric.rings.iter().any(|r| !r.is_empty()));
         let live = |i: &&super::ingress::Ingress| !self.ports[i.port].exhausted();
         let unforeseen = self.ingress.iter().filter(live).any(|i| self.ports[i.port].due().is_none());
-        let mut nap = if inside {
-            INSIDE
-        } else if !self.receiving || !unforeseen {
+        let mut nap = if waiting {
+            WAITING
+        } else if !inside && (!self.receiving || !unforeseen) {
             NOTHING
         } else if quiet < QUIET_NS {
             DEVICES
