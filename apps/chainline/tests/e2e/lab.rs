@@ -60,14 +60,20 @@ impl Namespace {
 
     /// Runs a command line again and again until it succeeds. Each try must wait for its answer.
     pub fn until(&self, line: &str) -> String {
+        self.until_it_says(line, |_| true)
+    }
+
+    /// The same, until what it prints is good as well.
+    pub fn until_it_says(&self, line: &str, good: impl Fn(&str) -> bool) -> String {
         let began = Instant::now();
         loop {
             let output = self.output(line);
-            if output.status.success() {
-                return String::from_utf8_lossy(&output.stdout).into_owned();
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            let (out, err) = (text(&output.stdout), text(&output.stderr));
+            if output.status.success() && good(&out) {
+                return out;
             }
-            let err = String::from_utf8_lossy(&output.stderr);
-            assert!(began.elapsed() < DEADLINE, "{line}: not within {DEADLINE:?}: {err}");
+            assert!(began.elapsed() < DEADLINE, "{line}: not within {DEADLINE:?}:\n{out}{err}");
             std::thread::yield_now();
         }
     }
