@@ -13,7 +13,7 @@ use std::time::Duration;
 static TURN: Mutex<()> = Mutex::new(());
 static STOPS: AtomicUsize = AtomicUsize::new(0);
 /// Ends a run that would not end; no test passes that comes so far.
-const FAILSAFE: Duration = Duration::from_secs(60);
+const FAILSAFE: Duration = Duration::from_secs(20);
 
 /// Asks the run to stop, as Ctrl-C does.
 pub fn stop() {
