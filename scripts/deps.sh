@@ -13,7 +13,7 @@ build=(libdpdk-dev dpdk-dev libpcap-dev libnuma-dev libclang-dev clang gcc make 
 # Real programs in namespaces: ping, curl, dig against dnsmasq, a Python HTTP server; tcpdump records.
 run=(iproute2 iputils-ping curl bind9-dnsutils dnsmasq-base python3 tcpdump ethtool procps)
 # Judges of what comes out, instruction counts, compressed corpora.
-test=(tshark valgrind xz-utils iperf3 nftables)
+test=(tshark valgrind xz-utils iperf3 nftables g++)
 
 want=("${build[@]}" "${run[@]}")
 [[ ${1:-} == --test ]] && want+=("${test[@]}")

@@ -19,7 +19,7 @@ pub(crate) fn huge_pages(host: &Host) -> Check {
         .collect();
     if sizes.is_empty() {
         return Check::warn(NAME, "this kernel has none")
-            .means("packet buffers lie in 4 KiB pages: more TLB misses with large regions");
+            .means("packet buffers lie in pages that the kernel puts together on request, or in 4 KiB ones");
     }
     let list = |(kib, free, total): &(u64, i64, i64)| format!("{}: {free} of {total} free", size(*kib));
     let finding = sizes.iter().map(list).collect::<Vec<_>>().join("; ");
@@ -27,7 +27,7 @@ pub(crate) fn huge_pages(host: &Host) -> Check {
         Check::ok(NAME, finding)
     } else {
         Check::warn(NAME, finding)
-            .means("packet buffers lie in 4 KiB pages: more TLB misses with large regions; everything works")
+            .means("packet buffers lie in pages that the kernel puts together on request, or in 4 KiB ones; everything works")
             .remedy("echo 512 | sudo tee /proc/sys/vm/nr_hugepages")
     }
 }
@@ -51,7 +51,7 @@ pub(crate) fn transparent_huge_pages(host: &Host) -> Check {
             Check::ok(NAME, format!("shared memory: {word}"))
         }
         word => Check::info(NAME, format!("shared memory: {}", word.unwrap_or(&text)))
-            .means("without reserved huge pages, packet buffers lie in 4 KiB pages")
+            .means("before Linux 6.1, and without reserved huge pages, packet buffers lie in 4 KiB pages")
             .remedy("echo advise | sudo tee /sys/kernel/mm/transparent_hugepage/shmem_enabled"),
     }
 }
