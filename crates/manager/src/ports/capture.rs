@@ -196,7 +196,9 @@ impl CaptureReader {
             // The gap between laps is the capture's mean gap.
             let last = self.records.last().map_or(0, |r| r.at_ns);
             let gap = last / self.records.len().max(2) as u64;
-            self.lap = self.recorded.then(|| self.lap.unwrap_or(now).saturating_add(self.clock.ticks_in(last.saturating_add(gap))));
+            self.lap = self
+                .recorded
+                .then(|| self.lap.unwrap_or(now).saturating_add(self.clock.ticks_in(last.saturating_add(gap))));
             self.next = 0;
         }
         if self.lap.is_none() {
