@@ -3,6 +3,7 @@
 
 use chainline_dpdk::FreeList;
 use chainline_shm::{BufId, Desc, Region, Slots, region::Loan};
+use std::collections::HashSet;
 use std::rc::Rc;
 
 /// What the manager knows of a buffer while a packet is in it. Four to a cache line.
@@ -25,6 +26,8 @@ pub enum Refused {
     OutOfBounds,
     /// That packet is not inside a chain: the descriptor came twice, or was made up.
     NotInside,
+    /// That packet is inside a chain whose packets never come this way.
+    NotTheirs,
 }
 
 /// The buffers of one tenant.
@@ -91,6 +94,15 @@ impl Buffers {
     /// If the descriptor is not that of a packet inside; nothing changes then.
     #[inline]
     pub fn claim(&mut self, desc: Desc) -> Result<(u16, u64), Refused> {
+        self.claim_from(desc, |_| true)
+    }
+
+    /// As [`Buffers::claim`], for a place to which only packets come whose chain `may_come`.
+    ///
+    /// # Errors
+    /// As [`Buffers::claim`], and for a packet of another chain.
+    #[inline]
+    pub fn claim_from(&mut self, desc: Desc, may_come: impl Fn(u16) -> bool) -> Result<(u16, u64), Refused> {
         if !self.slots.region().contains(desc) {
             return Err(Refused::OutOfBounds);
         }
@@ -98,16 +110,19 @@ impl Buffers {
         if !m.inside || m.generation != desc.buf.generation() {
             return Err(Refused::NotInside);
         }
+        if !may_come(m.chain) {
+            return Err(Refused::NotTheirs);
+        }
         m.inside = false;
         Ok((m.chain, m.received))
     }
 
     /// Claims every packet that one of `chains` admitted and `spare` does not name; calls `found` with each buffer
     /// and its chain. For the audit: the caller knows that no queue and no instance has them.
-    pub fn claim_lost(&mut self, chains: &[bool], spare: &[u32], mut found: impl FnMut(u16)) {
+    pub fn claim_lost(&mut self, chains: &[bool], spare: &HashSet<BufId>, mut found: impl FnMut(u16)) {
         for (i, m) in self.metas.iter_mut().enumerate() {
-            let lost = m.inside && chains.get(usize::from(m.chain)) == Some(&true) && !spare.contains(&(i as u32));
-            if lost {
+            let concerned = m.inside && chains.get(usize::from(m.chain)) == Some(&true);
+            if concerned && !spare.contains(&BufId::new(i as u32, m.generation)) {
                 m.inside = false;
                 self.free.push_bulk(&[i as u32]);
                 found(m.chain);
@@ -143,15 +158,28 @@ mod tests {
     }
 
     #[test]
+    fn a_packet_of_another_chain_stays_where_it_is() {
+        let mut b = Buffers::new(Region::create(16, 64).unwrap());
+        let mut i = [0];
+        assert!(b.alloc(&mut i));
+        let desc = Desc { buf: b.admit(i[0], 3, 77), off: 128, len: 60, ..Desc::default() };
+        assert_eq!(b.claim_from(desc, |c| c == 2), Err(Refused::NotTheirs));
+        assert_eq!(b.claim_from(desc, |c| c == 3), Ok((3, 77)));
+    }
+
+    #[test]
     fn lost_packets_come_back() {
         let mut b = Buffers::new(Region::create(16, 64).unwrap());
         let mut i = [0; 4];
         assert!(b.alloc(&mut i));
-        (0..4).for_each(|k| {
+        let spare = b.admit(i[0], 0, 0);
+        (1..4).for_each(|k| {
             b.admit(i[k], k as u16 % 2, 0);
         });
         let mut chains = Vec::new();
-        b.claim_lost(&[true, false], &[i[0]], |c| chains.push(c));
+        // An old name of a packet that is lost spares nothing.
+        let old = BufId::new(i[2], 0);
+        b.claim_lost(&[true, false], &HashSet::from([spare, old]), |c| chains.push(c));
         assert_eq!((chains, b.count_inside(), b.free_list().len()), (vec![0], 3, 13));
     }
 }

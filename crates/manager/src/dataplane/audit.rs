@@ -6,10 +6,14 @@
 //! then, and that no instance shows as held, is lost, and comes back as a counted drop. Other chains go on.
 
 use super::{Dataplane, Event};
-use chainline_shm::Desc;
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use chainline_shm::{BufId, Consumer, Desc};
+use std::collections::HashSet;
+use std::sync::atomic::{
+    Ordering::{Acquire, Relaxed},
+    fence,
+};
 
-/// An audit that waits so long (an NF hangs, say) gives up; the next event begins another.
+/// An audit that waits so long (an NF hangs, say) gives up; the next death, or the end, begins another.
 const PATIENCE_NS: u64 = 2_000_000_000;
 /// Passes over its queues after which an instance has handed on whatever it had when the first began.
 const PASSES: u64 = 2;
@@ -36,8 +40,24 @@ impl Audit {
 impl Dataplane {
     /// Begins an audit of all chains that an instance serves, or widens the one that runs.
     pub(super) fn begin_audit(&mut self, instance: usize, now: u64) {
+        let plan = self.plan.clone();
+        self.audit_chains(plan.instances[instance].queues.iter().map(|q| q.chain), now);
+    }
+
+    /// Nothing more comes in and no queue has anything, but packets are inside: somebody made away with them, or holds
+    /// them. Without an audit the run would never end.
+    pub(super) fn audit_the_rest(&mut self, now: u64) {
+        let idle = self.audit.is_none() && now >= self.audit_again;
+        if idle && self.fabric.rings.iter().chain(&self.fabric.returns).all(chainline_shm::Ring::is_empty) {
+            self.audit_again = now + self.clock.ticks_in(PATIENCE_NS);
+            let inside: Vec<usize> = (0..self.entries.len()).filter(|&c| self.entries[c].inside > 0).collect();
+            self.audit_chains(inside.into_iter(), now);
+        }
+    }
+
+    fn audit_chains(&mut self, concerned: impl Iterator<Item = usize>, now: u64) {
         let mut chains = self.audit.take().map_or_else(|| vec![false; self.plan.chains.len()], |a| a.chains);
-        self.plan.instances[instance].queues.iter().for_each(|q| chains[q.chain] = true);
+        concerned.for_each(|c| chains[c] = true);
         // Diverted packets are on the account of the chain that they came from: take both ends of every divert.
         loop {
             let before = chains.clone();
@@ -69,16 +89,6 @@ impl Dataplane {
         let instances: Vec<usize> = (0..self.instances.len())
             .filter(|&i| self.plan.instances[i].queues.iter().any(|q| audit.covers(q.chain)))
             .collect();
-        let empty = edges.iter().all(|&e| self.fabric.rings[e].is_empty())
-            && instances.iter().all(|&i| self.fabric.returns[i].is_empty())
-            && self.egress.iter().all(|e| e.pending.is_empty());
-        if !empty {
-            if let Some(audit) = &mut self.audit {
-                audit.seen = None;
-            }
-            return;
-        }
-        let pushed: Vec<u32> = edges.iter().map(|&e| self.fabric.rings[e].pushed()).collect();
         let status = |i: usize, f: fn(&chainline_shm::page::Status) -> u64| {
             self.instances[i].page.as_ref().map(|p| f(p.status()))
         };
@@ -88,10 +98,25 @@ impl Dataplane {
                 busy == 0 || status(*i, |s| s.passes.load(Acquire)).is_none_or(|p| p.wrapping_sub(before) >= PASSES)
             })
         };
+        // The order of looks matters. An instance hands packets on, or shows them as held, before it says that it is
+        // quiet: so holds are read after that was seen, and queues after it was seen once more.
+        let quiet = || audit.seen.as_ref().is_some_and(|s| instances.iter().zip(&s.passes).all(|(i, p)| quiet(i, *p)));
+        let held = quiet().then(|| self.held_by(&instances));
+        fence(Acquire);
+        let settled = held.filter(|_| quiet());
+        let empty = edges.iter().all(|&e| self.fabric.rings[e].is_empty())
+            && instances.iter().all(|&i| self.fabric.returns[i].is_empty());
+        if !empty {
+            if let Some(audit) = &mut self.audit {
+                audit.seen = None;
+            }
+            return;
+        }
+        let pushed: Vec<u32> = edges.iter().map(|&e| self.fabric.rings[e].pushed()).collect();
         match &audit.seen {
             Some(seen) if seen.pushed == pushed => {
-                if instances.iter().zip(&seen.passes).all(|(i, before)| quiet(i, *before)) {
-                    self.reclaim(&instances);
+                if let Some(held) = settled {
+                    self.reclaim(&held);
                 }
             }
             _ => {
@@ -103,32 +128,52 @@ impl Dataplane {
         }
     }
 
-    fn reclaim(&mut self, instances: &[usize]) {
+    fn reclaim(&mut self, held: &[HashSet<BufId>]) {
         let Some(audit) = self.audit.take() else { return };
-        let held = self.held_by(instances);
-        let mut packets = 0;
-        for t in 0..self.tenants.len() {
-            let (ledger, entries) = (&mut self.ledger, &mut self.entries);
-            self.tenants[t].claim_lost(&audit.chains, &held, |chain| {
-                ledger.chains[usize::from(chain)].nf_died += 1;
-                entries[usize::from(chain)].inside -= 1;
-                packets += 1;
-            });
-        }
+        let packets = self.claim_lost(&audit.chains, held);
         self.unpause();
         if packets > 0 {
             let _ = self.events.send(Event::Reclaimed { packets });
         }
     }
 
-    /// Buffers that living instances show as held.
-    pub(super) fn held_by(&self, instances: &[usize]) -> Vec<u32> {
-        let pages = instances.iter().filter_map(|&i| self.instances[i].page.as_ref());
-        let words = pages.flat_map(|p| p.holds().chunks_exact(2));
-        words
-            .map(|w| Desc::from_words(w[0].load(Relaxed), w[1].load(Relaxed)))
-            .filter(|d| *d != Desc::default())
-            .map(|d| d.buf.index())
-            .collect()
+    /// The last audit, when all instances have ended: what is in no queue and not shown as held went with one of them.
+    pub(super) fn audit_at_the_end(&mut self) {
+        let all: Vec<usize> = (0..self.instances.len()).collect();
+        let mut spare = self.held_by(&all);
+        for (edge, ring) in self.plan.edges.iter().zip(&self.fabric.rings) {
+            let mut queue = Consumer::attach(ring.clone());
+            let queued = (0..queue.available(ring.capacity())).map(|i| queue.peek(i).buf);
+            spare[self.entries[edge.chain].tenant].extend(queued);
+        }
+        self.claim_lost(&vec![true; self.entries.len()], &spare);
+    }
+
+    /// Takes back every packet of `chains` that is not in `spare`, by tenant. Returns how many.
+    fn claim_lost(&mut self, chains: &[bool], spare: &[HashSet<BufId>]) -> u64 {
+        let Self { tenants, ledger, entries, .. } = self;
+        let mut packets = 0;
+        for (tenant, spare) in tenants.iter_mut().zip(spare) {
+            tenant.claim_lost(chains, spare, |chain| {
+                ledger.chains[usize::from(chain)].nf_died += 1;
+                entries[usize::from(chain)].inside -= 1;
+                packets += 1;
+            });
+        }
+        packets
+    }
+
+    /// Buffers that living instances show as held, by tenant.
+    fn held_by(&self, instances: &[usize]) -> Vec<HashSet<BufId>> {
+        let mut held = vec![HashSet::new(); self.tenants.len()];
+        for &i in instances {
+            let (Some(page), Some(queue)) = (&self.instances[i].page, self.plan.instances[i].queues.first()) else {
+                continue;
+            };
+            let words = page.holds().chunks_exact(2);
+            let descs = words.map(|w| Desc::from_words(w[0].load(Relaxed), w[1].load(Relaxed)));
+            held[self.entries[queue.chain].tenant].extend(descs.filter(|d| *d != Desc::default()).map(|d| d.buf));
+        }
+        held
     }
 }

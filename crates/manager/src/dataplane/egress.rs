@@ -1,6 +1,7 @@
 //! Packets out: from the last queue of a chain to its port; and packets that NFs dropped, back.
 
 use super::ingress::copy_to;
+use super::origins::Origins;
 use super::{Dataplane, Event};
 use crate::ports::{Frame, PORT_BURST};
 use arrayvec::ArrayVec;
@@ -13,6 +14,7 @@ pub(crate) struct Egress {
     /// The instance that fills it; none for a chain without NFs.
     producer: Option<(usize, Bell)>,
     tenant: usize,
+    origins: Origins,
     /// The tenant in whose buffers the port sends; packets of another are copied first.
     pub home: usize,
     /// Frames that the port did not take yet, each with its chain.
@@ -20,8 +22,15 @@ pub(crate) struct Egress {
 }
 
 impl Egress {
-    pub fn new(port: usize, consumer: Consumer, producer: Option<(usize, Bell)>, tenant: usize, home: usize) -> Self {
-        Self { port, consumer, producer, tenant, home, pending: ArrayVec::new() }
+    pub fn new(
+        port: usize,
+        consumer: Consumer,
+        producer: Option<(usize, Bell)>,
+        origins: Origins,
+        tenant: usize,
+        home: usize,
+    ) -> Self {
+        Self { port, consumer, producer, tenant, origins, home, pending: ArrayVec::new() }
     }
 }
 
@@ -52,7 +61,7 @@ impl Dataplane {
             let (mut run_chain, mut run_at, mut run) = (0, 0, 0);
             for i in 0..n {
                 let desc = egress.consumer.peek(i);
-                match buffers.claim(desc) {
+                match buffers.claim_from(desc, |chain| egress.origins.have(chain)) {
                     Ok((chain, at)) => {
                         if (chain, at) != (run_chain, run_at) {
                             ledger.latency(run_chain, clock.ns(now.saturating_sub(run_at)), run);
@@ -113,11 +122,12 @@ impl Dataplane {
         }
         let chain = self.plan.instances[i].queues.first().map_or(0, |q| q.chain);
         let buffers = &mut self.tenants[self.entries[chain].tenant];
+        let origins = &self.return_origins[i];
         let mut freed: ArrayVec<u32, PORT_BURST> = ArrayVec::new();
         let mut refused = None;
         for k in 0..n {
             let desc = self.returns[i].peek(k);
-            match buffers.claim(desc) {
+            match buffers.claim_from(desc, |chain| origins.have(chain)) {
                 Ok((chain, _)) => {
                     freed.push(desc.buf.index());
                     self.entries[usize::from(chain)].inside -= 1;

@@ -40,6 +40,8 @@ pub(crate) struct Entry {
     pub inside: u64,
     /// Nothing is admitted: an audit runs, or an NF of the chain is down.
     pub paused: bool,
+    /// An NF of the chain has been down for long.
+    pub down: bool,
 }
 
 impl Entry {
@@ -77,8 +79,12 @@ impl Dataplane {
         let port = &mut ports[ingress.port];
         let mut max = PORT_BURST as u32;
         if port.lossless() {
+            // A chain that has the port to itself may wait for a dead NF; among others it sheds, and they go on.
+            let waits = |e: &Entry| !e.down || ingress.chains.len() == 1;
             for &c in &ingress.chains {
-                max = max.min(entries[c].room(max));
+                if waits(&entries[c]) {
+                    max = max.min(entries[c].room(max));
+                }
             }
             if max == 0 {
                 return 0;

@@ -9,6 +9,7 @@ mod egress;
 mod idle;
 mod ingress;
 mod ledger;
+mod origins;
 mod sweep;
 
 pub use ledger::{ChainLedger, Ledger, Snapshot};
@@ -22,6 +23,7 @@ use chainline_chain::plan::{End, Plan};
 use chainline_shm::{Bell, Clock, Consumer, Page, Producer, clock::ticks};
 use egress::Egress;
 use ingress::{Entry, Ingress};
+use origins::Origins;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
@@ -79,6 +81,10 @@ pub(crate) struct InstanceView {
     pub bad_seen: u64,
     /// Asleep with packets waiting at the last sweep.
     pub due: bool,
+    /// Sweeps since it last made a pass, while packets wait.
+    pub still: u32,
+    /// Its passes when last looked at.
+    pub passes: u64,
 }
 
 /// The loop and all it owns.
@@ -92,10 +98,15 @@ pub struct Dataplane {
     pub(crate) entries: Vec<Entry>,
     pub(crate) egress: Vec<Egress>,
     pub(crate) returns: Vec<Consumer>,
+    /// Whose packets can be in the queue of each edge, and come back from each instance.
+    pub(crate) edge_origins: Vec<Origins>,
+    pub(crate) return_origins: Vec<Origins>,
     pub(crate) instances: Vec<InstanceView>,
     /// Queues of dead instances that are being emptied, by edge.
     pub(crate) drains: Vec<Option<Consumer>>,
     pub(crate) audit: Option<Audit>,
+    /// No audit for want of anything else to do before this time: ticks.
+    pub(crate) audit_again: u64,
     pub(crate) ledger: Ledger,
     pub(crate) commands: Receiver<Command>,
     pub(crate) events: Sender<Event>,
@@ -144,8 +155,10 @@ impl Dataplane {
                 limit: if c.max_in_flight == 0 { u64::MAX } else { c.max_in_flight.into() },
                 inside: 0,
                 paused: false,
+                down: false,
             }
         });
+        let (edge_origins, return_origins) = Origins::of(&plan);
         let egress = plan.edges.iter().enumerate().filter_map(|(id, e)| match e.to {
             End::Port(port) => {
                 let producer = match e.from {
@@ -154,10 +167,11 @@ impl Dataplane {
                 };
                 let consumer = Consumer::attach(fabric.rings[id].clone());
                 let (tenant, home) = (fabric.tenant_of(&plan, e.chain), crate::home_of(&plan, &fabric, port));
-                Some(Egress::new(port, consumer, producer, tenant, home))
+                Some(Egress::new(port, consumer, producer, edge_origins[id].clone(), tenant, home))
             }
             End::Instance(_) => None,
         });
+        let egress = egress.collect();
         let instances = plan.instances.iter().enumerate().map(|(i, p)| InstanceView {
             bell: fabric.bells[i].clone(),
             page: None,
@@ -166,15 +180,20 @@ impl Dataplane {
             outputs: (0..plan.edges.len()).filter(|&e| plan.edges[e].from == End::Instance(i)).collect(),
             bad_seen: 0,
             due: false,
+            still: 0,
+            passes: 0,
         });
         Ok(Self {
             clock: fabric.clock,
             entries: entries.collect(),
-            egress: egress.collect(),
+            egress,
             returns: fabric.returns.iter().map(|r| Consumer::attach(r.clone())).collect(),
+            edge_origins,
+            return_origins,
             instances: instances.collect(),
             drains: plan.edges.iter().map(|_| None).collect(),
             audit: None,
+            audit_again: 0,
             ledger: Ledger::new(&plan),
             tenants,
             ports,

@@ -1,13 +1,15 @@
 //! Everything that need not be done for each packet, every 50 µs: commands, forgotten sleepers, liars, the dead.
 
 use super::{Command, Dataplane, Event};
-use chainline_shm::Consumer;
+use chainline_shm::{Consumer, Ring};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::TryRecvError;
 
 /// Packets wait this long in the queues of a dead instance; then they are dropped, and its chains shed until it
 /// is back. A restart takes a few ten milliseconds.
 const DOWN_PATIENCE_NS: u64 = 1_000_000_000;
+/// An instance that made no pass for so many sweeps while packets wait is woken whatever its bell says.
+const STILL_SWEEPS: u32 = 100;
 
 impl Dataplane {
     /// One sweep. Returns whether the loop goes on.
@@ -28,7 +30,7 @@ impl Dataplane {
         self.look_for_liars();
         self.empty_queues_of_the_dead(now);
         self.step_audit(now);
-        self.say_done();
+        self.say_done(now);
         true
     }
 
@@ -64,8 +66,9 @@ impl Dataplane {
     }
 
     /// A sleeper with packets in a queue, seen twice: its producers found it not worth waking it, and nothing more
-    /// came. This bounds the age of a packet in a queue to two sweeps; it also heals a bell that somebody scribbled
-    /// on. Sleepers that wait for room have a full queue behind them and are woken by its consumer.
+    /// came. This bounds the age of a packet in a queue to two sweeps. A neighbour may have written over the bell, so
+    /// that the sleeper looks awake: it is woken when it has not moved for longer. Sleepers that wait for room have a
+    /// full queue behind them and are woken by its consumer.
     fn wake_the_forgotten(&mut self) {
         if self.entries.iter().all(|e| e.inside == 0) {
             return;
@@ -75,8 +78,13 @@ impl Dataplane {
             let due = view.bell.is_asleep()
                 && view.inputs.iter().any(|&e| !rings[e].is_empty())
                 && !view.outputs.iter().any(|&e| rings[e].len() > rings[e].capacity() / 2);
-            if due && view.due {
+            let passes = view.page.as_ref().map_or(0, |p| p.status().passes.load(Relaxed));
+            let waits = view.inputs.iter().any(|&e| !rings[e].is_empty());
+            view.still = if waits && passes == view.passes { view.still + 1 } else { 0 };
+            view.passes = passes;
+            if due && view.due || view.still >= STILL_SWEEPS {
                 view.bell.wake();
+                view.still = 0;
             }
             view.due = due;
         }
@@ -95,6 +103,12 @@ impl Dataplane {
             let edge = from.map(|q| &self.plan.edges[queues[q].edge]);
             let count = bad.wrapping_sub(self.instances[i].bad_seen);
             self.instances[i].bad_seen = bad;
+            // Its own word: more than its queues can hold is an invention, and no ground to kill a neighbour.
+            if count > u64::from(Ring::MAX_CAPACITY) * queues.len() as u64 {
+                let found = format!("word of {count} refused descriptors, more than can have come");
+                let _ = self.events.send(Event::Lied { instance: i, found });
+                continue;
+            }
             if let Some(chainline_chain::plan::End::Instance(liar)) = edge.map(|e| e.from) {
                 let name = &self.plan.instances[i].name;
                 let found = format!("{count} descriptors that {name} refused");
@@ -111,21 +125,23 @@ impl Dataplane {
             }
             for q in 0..self.plan.instances[i].queues.len() {
                 let queue = &self.plan.instances[i].queues[q];
-                self.entries[queue.chain].paused = true;
+                (self.entries[queue.chain].paused, self.entries[queue.chain].down) = (true, true);
                 let ring = &self.fabric.rings[queue.edge];
                 let drain = self.drains[queue.edge].get_or_insert_with(|| Consumer::attach(ring.clone()));
                 let tenant = self.entries[queue.chain].tenant;
+                let drained = drain.available(1) > 0;
                 while drain.available(1) > 0 {
                     let desc = drain.peek(0);
                     drain.release(1);
-                    if let Ok((chain, _)) = self.tenants[tenant].claim(desc) {
+                    let origins = &self.edge_origins[queue.edge];
+                    if let Ok((chain, _)) = self.tenants[tenant].claim_from(desc, |c| origins.have(c)) {
                         self.tenants[tenant].release(&[desc.buf.index()]);
                         self.entries[usize::from(chain)].inside -= 1;
                         self.ledger.chains[usize::from(chain)].nf_down += 1;
                     }
                 }
                 // Whoever filled it sleeps for room.
-                if let chainline_chain::plan::End::Instance(p) = self.plan.edges[queue.edge].from {
+                if drained && let chainline_chain::plan::End::Instance(p) = self.plan.edges[queue.edge].from {
                     self.instances[p].bell.ring();
                 }
             }
@@ -139,19 +155,21 @@ impl Dataplane {
             let down = self.plan.instances.iter().zip(&self.instances).any(|(plan, view)| {
                 view.down.is_some() && plan.queues.iter().any(|q| q.chain == c && self.drains[q.edge].is_some())
             });
-            e.paused = down || audited(c);
+            (e.paused, e.down) = (down || audited(c), down);
         }
     }
 
     /// Says once that all sources are exhausted and everything has come out.
-    fn say_done(&mut self) {
-        let done = self.receiving
+    fn say_done(&mut self, now: u64) {
+        let ends = self.receiving
+            && !self.done_said
             && self.ingress.iter().all(|i| self.ports[i.port].exhausted())
-            && self.entries.iter().all(|e| e.inside == 0)
             && self.egress.iter().all(|e| e.pending.is_empty());
-        if done && !self.done_said {
+        if ends && self.entries.iter().all(|e| e.inside == 0) {
             self.done_said = true;
             let _ = self.events.send(Event::Done);
+        } else if ends {
+            self.audit_the_rest(now);
         }
     }
 
@@ -171,6 +189,7 @@ impl Dataplane {
                 break;
             }
         }
+        self.audit_at_the_end();
         for e in &mut self.egress {
             for (f, chain) in e.pending.drain(..) {
                 self.tenants[e.home].release(&[f.index]);
