@@ -251,6 +251,11 @@ impl Consumer {
             return known;
         }
         self.tail_seen = tail;
+        // A producer that finds this end's index written over waits for the true one, and an empty queue never moves it.
+        let shown = &self.ring.header().consumer.head;
+        if there == 0 && shown.load(Ordering::Relaxed) != self.head {
+            shown.store(self.head, Ordering::Release);
+        }
         there
     }
 
@@ -373,6 +378,17 @@ mod tests {
             };
             assert_carries(&mut p, &mut c, value);
         }
+    }
+
+    #[test]
+    fn a_consumer_of_an_empty_queue_shows_its_true_index() {
+        let (mut p, mut c) = pair(4);
+        (0..4).for_each(|i| p.push(d(i)));
+        p.publish();
+        assert_eq!(c.available(4), 4);
+        c.release(4);
+        p.ring.header().consumer.head.store(1_000, Ordering::Relaxed);
+        assert_eq!((p.room(4), c.available(1), p.room(4)), (0, 0, 4));
     }
 
     /// After a few rounds of looking, what is put in comes out, if not what was inside before.

@@ -148,6 +148,7 @@ impl Instance {
         self.tid = None;
         self.killed_for = None;
         self.last_words = None;
+        self.told_to_stop = false;
         self.usage.begin_incarnation();
         // An instance that is dead already shows as such on its socket.
         match wire::send(&ours, &setup, &fds) {
