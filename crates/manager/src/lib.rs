@@ -92,11 +92,14 @@ fn max_frame(plan: &Plan, options: &Options) -> Result<u16, RunError> {
         let frame = match &p.spec {
             PortSpec::Generator(g) => g.sizes().iter().map(|s| s.frame_bytes).max().unwrap_or(64),
             PortSpec::Pcap(c) => match &c.read {
-                Some(path) => {
-                    CaptureReader::open(&options.dir.join(path), c, &chainline_shm::Clock::measure(Duration::ZERO), MAX_FRAME)
-                        .map_err(|error| RunError::Port { name: p.name.clone(), error })?
-                        .longest()
-                }
+                Some(path) => CaptureReader::open(
+                    &options.dir.join(path),
+                    c,
+                    &chainline_shm::Clock::measure(Duration::ZERO),
+                    MAX_FRAME,
+                )
+                .map_err(|error| RunError::Port { name: p.name.clone(), error })?
+                .longest(),
                 None => 0,
             },
             PortSpec::Sink(_) => 0,
@@ -149,8 +152,7 @@ fn open_ports(
                         none.insert(pool)
                     }
                 };
-                let frame =
-                    if plan.max_frame_bytes > 0 { max_frame - DEVICE_ROOM } else { device_frame(device) };
+                let frame = if plan.max_frame_bytes > 0 { max_frame - DEVICE_ROOM } else { device_frame(device) };
                 Box::new(Device::open(device, number, &options.dir, pool, frame).map_err(failed)?)
             }
         });

@@ -60,6 +60,8 @@ pub enum Event {
         /// What was found.
         found: String,
     },
+    /// Something about a port that an operator should know.
+    Remark(String),
     /// An audit brought packets back.
     Reclaimed {
         /// How many.

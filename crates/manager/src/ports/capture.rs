@@ -58,6 +58,9 @@ impl Port for Capture {
     fn loss(&self) -> PortLoss {
         self.reader.as_ref().map_or_else(PortLoss::default, CaptureReader::loss)
     }
+    fn remarks(&self) -> Vec<String> {
+        self.reader.as_ref().map_or_else(Vec::new, |r| r.remarks.clone())
+    }
     fn close(&mut self) -> Result<(), PortError> {
         self.writer.as_mut().map_or(Ok(()), CaptureWriter::close)
     }
@@ -65,7 +68,7 @@ impl Port for Capture {
 
 struct Record {
     at_ns: u64,
-    start: u32,
+    start: usize,
     len: u16,
     hash: u32,
 }
@@ -84,6 +87,7 @@ pub struct CaptureReader {
     /// Ticks at which the present lap began.
     lap: Option<u64>,
     loss: PortLoss,
+    remarks: Vec<String>,
 }
 
 impl CaptureReader {
@@ -100,7 +104,13 @@ impl CaptureReader {
         }
         let mut file =
             pcap::Capture::from_file_with_precision(path, Precision::Nano).map_err(|e| refuse(e.to_string()))?;
-        let raw_ip = RAW_IP.contains(&file.get_datalink().0);
+        let link = file.get_datalink();
+        let raw_ip = RAW_IP.contains(&link.0);
+        let mut remarks = Vec::new();
+        if link != Linktype::ETHERNET && !raw_ip {
+            let name = link.get_name().unwrap_or_else(|_| link.0.to_string());
+            remarks.push(format!("{}: link type {name}: its packets are taken for Ethernet frames", path.display()));
+        }
         let (mut records, mut bytes, mut skipped_long) = (Vec::new(), Vec::with_capacity(size as usize), 0);
         loop {
             // libpcap gives an error for the packet at which a file is cut or damaged; what came before is good.
@@ -112,7 +122,7 @@ impl CaptureReader {
                     if good == 0 {
                         return Err(refuse(e.to_string()));
                     }
-                    eprintln!("{}: after packet {good}: {e}: what comes before is used", path.display());
+                    remarks.push(format!("{}: after packet {good}: {e}: what comes before is used", path.display()));
                     break;
                 }
             };
@@ -141,7 +151,7 @@ impl CaptureReader {
             let ts = packet.header.ts;
             records.push(Record {
                 at_ns: (ts.tv_sec.max(0) as u64).saturating_mul(1_000_000_000).saturating_add(ts.tv_usec.max(0) as u64),
-                start: start as u32,
+                start,
                 len: len as u16,
                 hash: chainline_packet::flow_hash(&chainline_packet::parse(&bytes[start..]).tuple),
             });
@@ -165,6 +175,7 @@ impl CaptureReader {
             loss: PortLoss { too_long: skipped_long, ..PortLoss::default() },
             records,
             bytes,
+            remarks,
         })
     }
 
@@ -228,7 +239,7 @@ impl CaptureReader {
             let r = &self.records[self.next];
             let due = self.pace.take(now);
             let at = if self.recorded { self.recorded_at(self.next) } else { due };
-            let data = &self.bytes[r.start as usize..r.start as usize + usize::from(r.len)];
+            let data = &self.bytes[r.start..r.start + usize::from(r.len)];
             let desc = Desc { buf: BufId::new(index, 0), off: HEADROOM, len: r.len, ..Desc::default() };
             // The region's buffers hold the longest frame that was kept.
             if let Some(buf) = loan.take(desc) {

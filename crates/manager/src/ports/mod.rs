@@ -77,6 +77,11 @@ pub trait Port {
         PortLoss::default()
     }
 
+    /// What an operator should know of how it was opened.
+    fn remarks(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Ends its work: writes what it has buffered.
     ///
     /// # Errors

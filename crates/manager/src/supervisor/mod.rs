@@ -13,8 +13,8 @@ use crate::ports::PortError;
 use crate::report::{Happening, Interval, Report};
 use crate::{Observer, Options, open_ports};
 use chainline_chain::plan::Plan;
-use chainline_shm::{Bell, Clock};
 use chainline_shm::mapping::MapError;
+use chainline_shm::{Bell, Clock};
 use instance::{Change, Instance, State};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::sync::Arc;
@@ -155,6 +155,9 @@ impl<'a> Supervisor<'a> {
         sched.apply().map_err(|e| RunError::Spawn { instance: "the data path".into(), what: e.to_string() })?;
         let tenants: Vec<Buffers> = fabric.regions.iter().map(|r| Buffers::new(r.clone())).collect();
         let ports = open_ports(plan, fabric, &tenants, options, max_frame)?;
+        for remark in ports.iter().flat_map(|p| p.remarks()) {
+            let _ = outbox.send(Event::Remark(remark));
+        }
         Dataplane::new(plan.clone(), fabric.clone(), tenants, ports, inbox, outbox)
             .map_err(|error| RunError::Port { name: "(classifier)".into(), error })
     }
@@ -247,6 +250,7 @@ impl<'a> Supervisor<'a> {
                 Event::Lied { instance, found } => {
                     self.instances[instance].kill(&format!("sent {found}"));
                 }
+                Event::Remark(words) => self.happened(None, words, observer),
                 Event::Reclaimed { packets } => {
                     self.happened(None, format!("{packets} packets came back from an instance that died"), observer);
                 }
@@ -265,6 +269,9 @@ impl<'a> Supervisor<'a> {
         match self.instances[i].listen() {
             Change::None | Change::Ended => {}
             Change::Running(page) => {
+                if let Some(tid) = self.instances[i].tid {
+                    self.instances[i].usage.begin_running(tid);
+                }
                 self.watch[i] = Watch { passes: 0, since: Instant::now(), run_ns: self.instances[i].usage.run_ns };
                 self.command(Command::Up(i, page))?;
                 if self.instances[i].restarts > 0 {

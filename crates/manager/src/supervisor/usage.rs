@@ -15,7 +15,10 @@ pub struct Usage {
     pub voluntary: u64,
     /// Switches as it was pre-empted.
     pub involuntary: u64,
+    /// Of earlier incarnations.
     before: [u64; 4],
+    /// What this incarnation had used when it began to run: building an NF is not its work.
+    building: [u64; 4],
 }
 
 impl Usage {
@@ -27,19 +30,31 @@ impl Usage {
         self.begin_incarnation();
     }
 
+    /// It is built; what counts begins now.
+    pub(super) fn begin_running(&mut self, tid: i32) {
+        self.building = kernel_counts(tid).unwrap_or_default();
+    }
+
     /// Reads the kernel's counts for thread `tid`; keeps the last ones if it is gone.
     pub(super) fn sample(&mut self, tid: i32) {
-        // A thread of ours and the main thread of another process are both found under their own id.
-        let Ok(process) = Process::new(tid) else { return };
-        if let Ok(s) = process.schedstat() {
-            self.run_ns = self.before[0] + s.sum_exec_runtime;
-            self.run_delay_ns = self.before[1] + s.run_delay;
-        }
-        if let Ok(s) = process.status() {
-            self.voluntary = self.before[2] + s.voluntary_ctxt_switches.unwrap_or(0);
-            self.involuntary = self.before[3] + s.nonvoluntary_ctxt_switches.unwrap_or(0);
-        }
+        let Some(now) = kernel_counts(tid) else { return };
+        let total = |i: usize| self.before[i] + now[i].saturating_sub(self.building[i]);
+        [self.run_ns, self.run_delay_ns, self.voluntary, self.involuntary] = [0, 1, 2, 3].map(total);
     }
+}
+
+/// Run time, delay, voluntary and involuntary switches of a thread. A thread of ours and the main thread of another
+/// process are both found under their own id.
+fn kernel_counts(tid: i32) -> Option<[u64; 4]> {
+    let process = Process::new(tid).ok()?;
+    let (sched, status) = (process.schedstat().ok()?, process.status().ok()?);
+    let switches = |n: Option<u64>| n.unwrap_or(0);
+    Some([
+        sched.sum_exec_runtime,
+        sched.run_delay,
+        switches(status.voluntary_ctxt_switches),
+        switches(status.nonvoluntary_ctxt_switches),
+    ])
 }
 
 /// What an NF counted.
