@@ -214,6 +214,10 @@ impl Instance {
 
     /// Gives it its page.
     fn attach(&mut self, declared: Vec<Declared>) -> Change {
+        if declared.len() != self.before.len() {
+            self.kill(&format!("declared {} NFs, expected {}", declared.len(), self.before.len()));
+            return Change::None;
+        }
         let layout = PageLayout {
             queues: self.queues,
             counters: declared.iter().map(|d| d.counters.len()).collect(),
