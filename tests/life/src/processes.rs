@@ -52,20 +52,18 @@ pub fn open_fds() -> usize {
 /// Everything that a run could leave behind in places that others see, sorted.
 #[must_use]
 pub fn traces() -> Vec<String> {
-    let mut places = vec!["/dev/shm", "/run", "/run/netns", "/var/run/dpdk", "/dev/hugepages", "/sys/fs/cgroup"]
-        .into_iter()
-        .map(str::to_owned)
-        .collect::<Vec<_>>();
+    let fixed =
+        ["/dev/shm", "/run", "/run/netns", "/run/dpdk", "/dev/hugepages", "/sys/fs/cgroup", "/sys/fs/cgroup/cpu"];
+    let mut places: Vec<String> = fixed.map(str::to_owned).into();
     places.extend(std::env::var("XDG_RUNTIME_DIR"));
-    places.push(std::env::temp_dir().display().to_string());
+    places.extend(std::env::var("XDG_RUNTIME_DIR").map(|dir| dir + "/dpdk"));
     let list = |place: &String| {
         let entries = std::fs::read_dir(Path::new(place)).into_iter().flatten().flatten();
         entries.map(|e| e.path().display().to_string()).collect::<Vec<_>>()
     };
     let mut found: Vec<String> = places.iter().flat_map(list).collect();
-    // Tests of others run on this host, too: what is not ours by name is theirs.
+    // Others use these places, too: what is not ours by name is theirs.
     found.retain(|path| ["chainline", "dpdk", "rte_"].iter().any(|word| path.contains(word)));
-    found.retain(|path| !path.contains("chainline-life-"));
     found.sort();
     found.dedup();
     found

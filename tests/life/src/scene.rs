@@ -15,6 +15,11 @@ static STOPS: AtomicUsize = AtomicUsize::new(0);
 /// Ends a run that would not end; no test passes that comes so far.
 const FAILSAFE: Duration = Duration::from_secs(20);
 
+/// Waits for this test's turn.
+pub fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Asks the run to stop, as Ctrl-C does.
 pub fn stop() {
     STOPS.fetch_add(1, Ordering::Relaxed);
@@ -32,7 +37,7 @@ impl Scene {
     /// `evil_host` is the path of that program.
     #[must_use]
     pub fn new(evil_host: &str) -> Self {
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = turn();
         let dir = Dir::new();
         let program = dir.join("evil-host");
         // The link tells the program where its scripts are.

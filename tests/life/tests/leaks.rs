@@ -1,0 +1,128 @@
+//! What is left after many deaths: nothing.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use life_tests::scene::{shown, silent};
+use life_tests::{Scene, Seen, Watch, processes};
+use std::fmt::Write;
+
+const HOST: &str = env!("CARGO_BIN_EXE_evil-host");
+
+/// Fifty restarts of processes and threads: file descriptors, processes and mappings are as before.
+#[test]
+fn fifty_restarts() {
+    const NFS: usize = 25;
+    let scene = Scene::new(HOST);
+    let (mut ports, mut nfs, mut chains) = (String::new(), String::new(), String::new());
+    for i in 0..NFS {
+        let (way, isolation) = if i % 5 == 0 { ("panic 300", "thread") } else { ("exit 300", "process") };
+        scene.script(&format!("s{i}"), &[way, way, "honest", way, way]);
+        writeln!(ports, "    in{i}: {{generator: {{frame_bytes: 64, flows: 3, count: 2000}}}}").unwrap();
+        writeln!(nfs, "    nf{i}: {{kind: fault, isolation: {isolation}, args: {{script: s{i}}}}}").unwrap();
+        writeln!(chains, "    - {{name: chain{i}, path: [in{i}, nf{i}, out]}}").unwrap();
+    }
+    let spec = format!(
+        "  defaults: {{queue: 256}}\n  ports:\n    out: {{sink: {{}}}}\n{ports}  nfs:\n{nfs}  chains:\n{chains}"
+    );
+    let maps = || std::fs::read_to_string("/proc/self/maps").unwrap().matches("memfd:chainline").count();
+    let before = (processes::open_fds(), maps(), processes::nfs_of(std::process::id()));
+    // An instance has the same descriptors in each of its lives.
+    let (mut running, mut draining) = (0, 0);
+    let report = scene.run(
+        &spec,
+        &mut Watch(|seen: Seen<'_>| match seen {
+            Seen::Running => running = processes::open_fds(),
+            Seen::Draining => draining = processes::open_fds(),
+            _ => {}
+        }),
+    );
+    let restarts: u64 = report.nfs.values().map(|nf| nf.restarts).sum();
+    assert_eq!(restarts, 2 * NFS as u64, "{}", shown(&report));
+    assert!(running > before.0 && draining <= running, "{running} at the start, {draining} after {restarts} restarts");
+    assert_eq!((processes::open_fds(), maps(), processes::nfs_of(std::process::id())), before);
+    // Lives 3 to 5 of each: one more run, of NFs that die again.
+    scene.run(&spec, &mut silent());
+    assert_eq!((processes::open_fds(), maps(), processes::nfs_of(std::process::id())), before);
+}
+
+/// An NF process has its three standard streams and what it was sent; nothing that the manager has open besides.
+#[test]
+fn nothing_is_inherited() {
+    let scene = Scene::new(HOST);
+    // Open without close-on-exec, as C libraries do it.
+    let open = rustix::fs::open(scene.dir(), rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty()).unwrap();
+    let spec = "
+  ports:
+    in: {generator: {frame_bytes: 64, flows: 3, count: 20000, rate: 100kpps, lossless: true}}
+    out: {vdev: net_null0}
+  nfs: {a: {kind: pass}, b: {kind: pass}}
+  chains:
+    - {name: all, path: [in, a, b, out]}
+";
+    let mut found = Vec::new();
+    let mut look = || {
+        for (pid, _) in processes::nfs_of(std::process::id()) {
+            let fds = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
+            found.extend(fds.filter_map(|fd| Some(std::fs::read_link(fd.path()).ok()?.display().to_string())));
+        }
+    };
+    let mut killed = false;
+    let report = scene.run(
+        spec,
+        &mut Watch(|seen: Seen<'_>| match seen {
+            Seen::Running => {
+                look();
+                killed = processes::kill("b");
+            }
+            Seen::Happened(h) if h.what == "runs again" => look(),
+            _ => {}
+        }),
+    );
+    drop(open);
+    assert!(killed && report.nfs["b"].restarts == 1, "{}", shown(&report));
+    let streams = |f: &String| f.starts_with("/memfd:chainline") || f.starts_with("socket:") || f.starts_with("pipe:");
+    let usual = |f: &String| streams(f) || f.starts_with("/dev/") && !f.starts_with("/dev/shm") && !f.contains("vfio");
+    let files: Vec<_> = found.iter().filter(|f| !usual(f)).collect();
+    assert!(!found.is_empty() && files.is_empty(), "{files:?}");
+}
+
+/// No process to be had for a while: the other chain goes on, and the NF comes back when there is one.
+#[test]
+fn the_program_is_gone_for_a_while() {
+    const COUNT: u64 = 30_000;
+    let scene = Scene::new(HOST);
+    let spec = format!(
+        "
+  ports:
+    in: {{generator: {{frame_bytes: 64, flows: 3, count: {COUNT}, rate: 100kpps, lossless: true}}}}
+    in2: {{generator: {{frame_bytes: 64, flows: 3, count: {COUNT}, rate: 100kpps, lossless: true}}}}
+    out: {{sink: {{}}}}
+    out2: {{sink: {{}}}}
+  nfs: {{a: {{kind: pass}}, b: {{kind: pass}}}}
+  chains:
+    - {{name: one, path: [in, a, out]}}
+    - {{name: two, path: [in2, b, out2]}}
+"
+    );
+    let (program, aside) = (scene.join("evil-host"), scene.join("aside"));
+    let mut failed = 0;
+    let report = scene.run(
+        &spec,
+        &mut Watch(|seen: Seen<'_>| match seen {
+            Seen::Running => {
+                std::fs::rename(&program, &aside).unwrap();
+                assert!(processes::kill("a"));
+            }
+            Seen::Happened(h) if h.what.contains("cannot start a") => {
+                failed += 1;
+                if failed == 3 {
+                    std::fs::rename(&aside, &program).unwrap();
+                }
+            }
+            _ => {}
+        }),
+    );
+    assert_eq!((failed, report.nfs["a"].restarts), (3, 1), "{}", shown(&report));
+    assert_eq!(report.chains["one"].received, COUNT);
+    life_tests::scene::assert_lossless(&report, "two");
+}
