@@ -131,6 +131,7 @@ impl Instance {
                 let mut command = Command::new(program);
                 // A group of its own: Ctrl-C is for the manager, which drains first.
                 command.arg("nf-host").arg(&self.name).stdin(Stdio::from(theirs)).process_group(0);
+                chainline_shm::os::share_no_files(&mut command);
                 Body::Process(command.spawn().map_err(|e| fail(format!("{}: {e}", program.display())))?)
             }
             Host::Thread => {
