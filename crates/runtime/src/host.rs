@@ -268,6 +268,7 @@ impl Host {
         drop(burst);
         drop(loan);
         holds.settle(slots);
+        page.status().held.store(holds.held() as u64, Relaxed);
         add(&page.status().bursts, 1);
         for &o in &inlet.outs {
             if outlets[o].publish() {
