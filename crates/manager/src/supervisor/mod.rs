@@ -390,11 +390,12 @@ impl<'a> Supervisor<'a> {
     /// Receives no more, lets the chains run empty, ends the instances, and settles the accounts.
     fn end(mut self, observer: &mut dyn Observer) -> Result<Report, RunError> {
         let duration = self.began.elapsed();
-        let asked = (self.options.stop)();
+        // Both requests may have come between two looks.
+        let hurry = || (self.options.stop)() > 1;
         self.command(Command::StopReceiving)?;
         observer.draining();
         let until = Instant::now() + self.options.drain;
-        while Instant::now() < until && (self.options.stop)() <= asked.max(1) {
+        while Instant::now() < until && !hurry() {
             let inside: u64 = self.snapshot()?.chains.iter().map(|c| c.held).sum();
             // What an instance says that it holds is its own word: a sum that wraps would hold the end up.
             if inside <= self.held().iter().fold(0, |sum, n| sum.saturating_add((*n).min(HOLDS as u64))) {
@@ -409,7 +410,6 @@ impl<'a> Supervisor<'a> {
             self.fabric.bells[i.index].wake();
         }
         let until = Instant::now() + LAST_ORDERS;
-        let hurry = || (self.options.stop)() > asked.max(1);
         while !hurry() && Instant::now() < until && self.instances.iter().any(|i| i.socket.is_some()) {
             // Nobody is started again now, and who is being started has nothing yet.
             let running = |i: &Instance| matches!(i.state, State::Running | State::Ended);
