@@ -52,7 +52,8 @@ fn one_packet_at_a_time() {
         assert_eq!(report.chains["all"].transmitted, COUNT);
         for nf in ["a", "b", "c"] {
             let n = &report.nfs[nf];
-            assert!(n.received == COUNT && n.voluntary_switches > COUNT / 4, "it slept: {nf}: {}", shown(&report));
+            // How often depends on who else uses the host.
+            assert!(n.received == COUNT && n.voluntary_switches > COUNT / 40, "{nf} slept: {}", shown(&report));
         }
         let latency = report.chains["all"].latency_ns;
         println!("{isolation}: median {} ns, at most {} ns", latency.p50, latency.max);
