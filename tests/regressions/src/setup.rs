@@ -1,7 +1,7 @@
 //! What a manager tells an instance, and the instance that comes of it.
 //!
 //! Input: three parts that a zero byte ends, the setup and the start as JSON, then bytes for the shared memory: first
-//! those of the queues, then those of the packets. File descriptors are always the same, see [`fds`].
+//! those of the queues, then those of the packets. File descriptors are always the same, see `fds`.
 
 use crate::scripted;
 use chainline_nf::{Env, Error, NfObject};

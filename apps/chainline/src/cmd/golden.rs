@@ -63,7 +63,8 @@ fn subject(kind: &str) -> anyhow::Result<Box<dyn Subject>> {
     let registry = kinds::registry();
     let Some(found) = registry.get(kind) else {
         let known: Vec<_> = registry.iter().map(|k| k.name).collect();
-        let message = format!("no kind \"{kind}\"; expected one of {}, or a path such as ./libmine.so", known.join(", "));
+        let message =
+            format!("no kind \"{kind}\"; expected one of {}, or a path such as ./libmine.so", known.join(", "));
         return Err(WrongInput(message).into());
     };
     Ok(Box::new(found.clone()))

@@ -54,7 +54,8 @@ impl Run {
         let (file, cores) = self.file.load()?;
         args::check(&file)?;
         let plan = Plan::build(&file, &cores)?;
-        let mut signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM])?;
+        let mut signals =
+            signal_hook::iterator::Signals::new([signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM])?;
         std::thread::spawn(move || {
             for _ in signals.forever() {
                 STOPS.fetch_add(1, Ordering::Relaxed);

@@ -44,7 +44,9 @@ impl Observer for Live {
         }
         let mut chains = table(&["chain", "in", "out", "out", "shed", "dropped", "inside", "p50", "p99"], 1);
         for c in &i.chains {
-            let at = |f: fn(&chainline_manager::report::Latency) -> u64| c.latency_ns.as_ref().map_or("-".into(), |l| time(f(l)));
+            let at = |f: fn(&chainline_manager::report::Latency) -> u64| {
+                c.latency_ns.as_ref().map_or("-".into(), |l| time(f(l)))
+            };
             chains.add_row([
                 c.name.clone(),
                 rate(c.received_pps, "pps"),

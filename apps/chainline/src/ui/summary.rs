@@ -51,7 +51,12 @@ pub fn text(r: &Report) -> String {
         out += &format!("dropped: {}\n", drops(&l.dropped));
     }
     for h in &r.happenings {
-        out += &format!("{:.1} s  {}{}\n", h.at_s, h.instance.as_deref().map_or(String::new(), |i| format!("{i}: ")), h.what);
+        out += &format!(
+            "{:.1} s  {}{}\n",
+            h.at_s,
+            h.instance.as_deref().map_or(String::new(), |i| format!("{i}: ")),
+            h.what
+        );
     }
     for (name, report) in r.nfs.iter().filter_map(|(name, n)| Some((name, n.report.as_ref()?))) {
         out += &format!("\n{name}\n");

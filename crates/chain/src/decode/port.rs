@@ -5,7 +5,8 @@ use super::fields::Fields;
 use super::spec::{num_range, prefix};
 use crate::diag::Diagnostic;
 use crate::model::{
-    FRAME_BYTES, Generator, Laps, MAX_RATE, Memif, MemifRole, Mix, MixPart, Netdev, Pcap, Port, Rate, Sink, proto_number,
+    FRAME_BYTES, Generator, Laps, MAX_RATE, Memif, MemifRole, Mix, MixPart, Netdev, Pcap, Port, Rate, Sink,
+    proto_number,
 };
 use crate::tree::{Entry, Node, Value, quote};
 use std::path::PathBuf;
