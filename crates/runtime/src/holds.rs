@@ -5,7 +5,7 @@ use chainline_shm::region::{Kept, Slots};
 use chainline_shm::{Desc, Page};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 
 /// Where a held packet came from, to go on from there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,8 +18,8 @@ enum Place {
     Free,
     /// An NF asked for it during the present call.
     Reserved,
-    /// The NF's verdict said hold; the loan of the burst still runs.
-    Entering(Desc, Origin),
+    /// The verdict of this NF said hold; the loan of the burst still runs.
+    Entering(Desc, Origin, usize),
     Held(Kept, Origin),
 }
 
@@ -46,10 +46,10 @@ impl HoldTable {
     }
 
     /// A packet got the verdict hold under `id`; `false` if the NF never reserved that.
-    pub fn enter(&mut self, id: u32, desc: Desc, origin: Origin) -> bool {
+    pub fn enter(&mut self, id: u32, desc: Desc, origin: Origin, nf: usize) -> bool {
         match self.places.get_mut(id as usize) {
             Some(place @ Place::Reserved) => {
-                *place = Place::Entering(desc, origin);
+                *place = Place::Entering(desc, origin, nf);
                 true
             }
             _ => false,
@@ -61,10 +61,13 @@ impl HoldTable {
         while let Some(id) = self.fresh.pop() {
             let place = &mut self.places[id as usize];
             match std::mem::replace(place, Place::Free) {
-                Place::Entering(desc, origin) => match slots.keep(desc) {
+                Place::Entering(desc, origin, nf) => match slots.keep(desc) {
                     Some(kept) => {
                         *place = Place::Held(kept, origin);
                         self.show(id, desc.to_words());
+                        // In this order: who reads the count before the places finds there whatever was counted.
+                        let count = &self.page.nf(nf).held;
+                        count.store(count.load(Relaxed).wrapping_add(1), Release);
                     }
                     None => self.free.push(id),
                 },

@@ -65,7 +65,10 @@ impl Host {
         loop {
             let worked = self.pass(first);
             first = (first + 1) % self.inlets.len().max(1);
-            add(&self.page.status().passes, 1);
+            // A pass counts when all that was in hand is in a queue or shown as held.
+            if self.holds.released() == 0 {
+                add(&self.page.status().passes, 1);
+            }
             if !worked {
                 if self.page.control().stop.load(Relaxed) != 0 {
                     break;
@@ -224,7 +227,7 @@ impl Host {
             }
             let origin = Origin { inlet: q, stage: at };
             let hop = inlet.hop + at as u8;
-            let (mut passed, mut dropped, mut held) = (0, 0, 0);
+            let (mut passed, mut dropped) = (0, 0);
             for (i, verdict) in burst.verdicts().iter().enumerate() {
                 let packet = &burst.packets()[i];
                 let desc = Desc { off: packet.offset(), len: packet.len() as u16, ..descs[i] };
@@ -234,7 +237,7 @@ impl Host {
                         outlets[stage.divert[usize::from(t)]].push(desc);
                         passed += 1;
                     }
-                    Some(Decoded::Hold(id)) if holds.enter(id, desc, origin) => held += 1,
+                    Some(Decoded::Hold(id)) if holds.enter(id, desc, origin, stage.nf) => {}
                     Some(Decoded::Drop(reason)) => {
                         outlets[self.return_out].producer.push(Desc { hop, tag: reason, ..desc });
                         dropped += 1;
@@ -247,7 +250,6 @@ impl Host {
             }
             add(&stats.passed, passed);
             add(&stats.dropped, dropped);
-            add(&stats.held, held);
             let mut write = 0;
             burst.retain(|i, v| {
                 let next = v == Verdict::NEXT;

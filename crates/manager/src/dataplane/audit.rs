@@ -22,13 +22,18 @@ const PASSES: u64 = 2;
 pub(crate) struct Audit {
     chains: Vec<bool>,
     began: u64,
-    /// Set when all queues were seen empty: their producers' indexes and the instances' passes then.
+    /// Set when all queues were seen empty.
     seen: Option<Seen>,
 }
 
+/// What was seen when all queues were empty, by edge and by instance.
 struct Seen {
     pushed: Vec<u32>,
+    /// Packets that it had ever taken into holding.
+    entered: Vec<u64>,
     passes: Vec<u64>,
+    /// What was held then, by tenant.
+    held: Vec<HashSet<BufId>>,
 }
 
 impl Audit {
@@ -89,43 +94,65 @@ impl Dataplane {
         let instances: Vec<usize> = (0..self.instances.len())
             .filter(|&i| self.plan.instances[i].queues.iter().any(|q| audit.covers(q.chain)))
             .collect();
-        let status = |i: usize, f: fn(&chainline_shm::page::Status) -> u64| {
-            self.instances[i].page.as_ref().map(|p| f(p.status()))
-        };
-        let quiet = |i: &usize, before: u64| {
-            // No page: dead, and has nothing.
-            status(*i, |s| u64::from(s.busy.load(Acquire))).is_none_or(|busy| {
-                busy == 0 || status(*i, |s| s.passes.load(Acquire)).is_none_or(|p| p.wrapping_sub(before) >= PASSES)
-            })
-        };
-        // The order of looks matters. An instance hands packets on, or shows them as held, before it says that it is
-        // quiet: so holds are read after that was seen, and queues after it was seen once more.
-        let quiet = || audit.seen.as_ref().is_some_and(|s| instances.iter().zip(&s.passes).all(|(i, p)| quiet(i, *p)));
-        let held = quiet().then(|| self.held_by(&instances));
-        fence(Acquire);
-        let settled = held.filter(|_| quiet());
-        let empty = edges.iter().all(|&e| self.fabric.rings[e].is_empty())
-            && instances.iter().all(|&i| self.fabric.returns[i].is_empty());
-        if !empty {
-            if let Some(audit) = &mut self.audit {
-                audit.seen = None;
-            }
+        // Who is being started may run already, and what it takes nobody can see before its page is here.
+        if instances.iter().any(|&i| self.instances[i].reviving) {
+            self.see(None);
             return;
         }
+        // The order of looks matters, as instances go on meanwhile. What one has in hand it hands on, or shows as held
+        // and counts as entered, before it is not busy any more, or has made two passes. While none enters, whatever is
+        // in hand after these passes was held before or belongs to other chains. So: first what is to stay the same,
+        // then who is quiet, then what is held, then both again.
+        let quiet = || audit.seen.as_ref().is_some_and(|seen| self.all_quiet(&instances, seen));
+        let held = quiet().then(|| self.held_by(&instances));
+        fence(Acquire);
+        let held = held.filter(|_| quiet());
         let pushed: Vec<u32> = edges.iter().map(|&e| self.fabric.rings[e].pushed()).collect();
-        match &audit.seen {
-            Some(seen) if seen.pushed == pushed => {
-                if let Some(held) = settled {
-                    self.reclaim(&held);
-                }
+        let empty = edges.iter().all(|&e| self.fabric.rings[e].is_empty())
+            && instances.iter().all(|&i| self.fabric.returns[i].is_empty());
+        match (&audit.seen, held) {
+            (Some(seen), _) if !empty || seen.pushed != pushed => self.see(None),
+            (Some(seen), Some(mut held)) => {
+                held.iter_mut().zip(&seen.held).for_each(|(all, then)| all.extend(then));
+                self.reclaim(&held);
             }
-            _ => {
-                let passes = instances.iter().map(|&i| status(i, |s| s.passes.load(Acquire)).unwrap_or(0)).collect();
-                if let Some(audit) = &mut self.audit {
-                    audit.seen = Some(Seen { pushed, passes });
-                }
+            (None, _) if empty => {
+                let entered = instances.iter().map(|&i| self.entered(i)).collect();
+                let held = self.held_by(&instances);
+                fence(Acquire);
+                let passes = instances.iter().map(|&i| self.passes(i)).collect();
+                self.see(Some(Seen { pushed, entered, passes, held }));
             }
+            _ => {}
         }
+    }
+
+    fn see(&mut self, seen: Option<Seen>) {
+        if let Some(audit) = &mut self.audit {
+            audit.seen = seen;
+        }
+    }
+
+    /// Whether no instance has a packet in hand that it had, or could have got from a queue, when `seen` was seen.
+    fn all_quiet(&self, instances: &[usize], seen: &Seen) -> bool {
+        instances.iter().zip(seen.passes.iter().zip(&seen.entered)).all(|(&i, (passes, entered))| {
+            // No page: dead, and has nothing.
+            let Some(page) = &self.instances[i].page else { return true };
+            let idle = page.status().busy.load(Acquire) == 0;
+            idle || self.passes(i).wrapping_sub(*passes) >= PASSES && self.entered(i) == *entered
+        })
+    }
+
+    fn passes(&self, instance: usize) -> u64 {
+        self.instances[instance].page.as_ref().map_or(0, |p| p.status().passes.load(Acquire))
+    }
+
+    /// Packets that the NFs of an instance ever took into holding.
+    fn entered(&self, instance: usize) -> u64 {
+        let page = self.instances[instance].page.as_ref();
+        let nfs = 0..self.plan.instances[instance].nfs.len();
+        // Its own word: it may wrap.
+        page.map_or(0, |p| nfs.fold(0, |sum, nf| sum.wrapping_add(p.nf(nf).held.load(Acquire))))
     }
 
     fn reclaim(&mut self, held: &[HashSet<BufId>]) {

@@ -73,8 +73,12 @@ pub enum Event {
 pub(crate) struct InstanceView {
     pub bell: Bell,
     pub page: Option<Arc<Page>>,
-    /// When it died, while it is dead: ticks.
+    /// When it died, until it runs again: ticks.
     pub down: Option<u64>,
+    /// It has been down for long: its chains shed.
+    pub long_down: bool,
+    /// It is being started: from now on it may take from its queues, though it has no page here yet.
+    pub reviving: bool,
     /// Input edges.
     pub inputs: Vec<usize>,
     /// Output edges, the return queue not included.
@@ -178,6 +182,8 @@ impl Dataplane {
             bell: fabric.bells[i].clone(),
             page: None,
             down: None,
+            long_down: false,
+            reviving: false,
             inputs: p.queues.iter().map(|q| q.edge).collect(),
             outputs: (0..plan.edges.len()).filter(|&e| plan.edges[e].from == End::Instance(i)).collect(),
             bad_seen: 0,

@@ -1,6 +1,7 @@
 //! Everything that need not be done for each packet, every 50 µs: commands, forgotten sleepers, liars, the dead.
 
 use super::{Command, Dataplane, Event};
+use chainline_chain::plan::InstancePlan;
 use chainline_shm::{Consumer, Ring};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::TryRecvError;
@@ -45,6 +46,7 @@ impl Dataplane {
                 let view = &mut self.instances[i];
                 view.bad_seen = 0;
                 view.page = Some(page);
+                (view.long_down, view.reviving) = (false, false);
                 if view.down.take().is_some() {
                     self.begin_audit(i, now);
                 }
@@ -53,12 +55,14 @@ impl Dataplane {
             Command::Down(i) => {
                 let view = &mut self.instances[i];
                 view.page = None;
-                view.down = Some(now);
+                view.reviving = false;
+                // One that dies again before it ran has been down all the time.
+                view.down.get_or_insert(now);
             }
             Command::Reviving(i, answer) => {
-                for &e in &self.instances[i].inputs {
-                    self.drains[e] = None;
-                }
+                let view = &mut self.instances[i];
+                view.reviving = true;
+                view.inputs.iter().for_each(|&e| self.drains[e] = None);
                 let _ = answer.send(());
             }
             Command::Finish(_) => {}
@@ -120,9 +124,11 @@ impl Dataplane {
     fn empty_queues_of_the_dead(&mut self, now: u64) {
         for i in 0..self.instances.len() {
             let Some(since) = self.instances[i].down else { continue };
-            if self.clock.ns(now - since.min(now)) < DOWN_PATIENCE_NS {
+            // A queue has one consumer: who is being started may have taken over already.
+            if self.clock.ns(now - since.min(now)) < DOWN_PATIENCE_NS || self.instances[i].reviving {
                 continue;
             }
+            self.instances[i].long_down = true;
             for q in 0..self.plan.instances[i].queues.len() {
                 let queue = &self.plan.instances[i].queues[q];
                 (self.entries[queue.chain].paused, self.entries[queue.chain].down) = (true, true);
@@ -152,9 +158,8 @@ impl Dataplane {
     pub(super) fn unpause(&mut self) {
         let audited = |c: usize| self.audit.as_ref().is_some_and(|a| a.covers(c));
         for (c, e) in self.entries.iter_mut().enumerate() {
-            let down = self.plan.instances.iter().zip(&self.instances).any(|(plan, view)| {
-                view.down.is_some() && plan.queues.iter().any(|q| q.chain == c && self.drains[q.edge].is_some())
-            });
+            let serves = |plan: &InstancePlan| plan.queues.iter().any(|q| q.chain == c);
+            let down = self.plan.instances.iter().zip(&self.instances).any(|(plan, v)| v.long_down && serves(plan));
             (e.paused, e.down) = (down || audited(c), down);
         }
     }

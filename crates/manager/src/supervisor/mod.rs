@@ -305,6 +305,7 @@ impl<'a> Supervisor<'a> {
                 Err(e) => {
                     self.instances[i].discard();
                     self.instances[i].postpone();
+                    self.command(Command::Down(i))?;
                     self.happened(Some(i), e.to_string(), observer);
                 }
             }
