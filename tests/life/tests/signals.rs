@@ -91,13 +91,13 @@ fn asked_again_while_draining() {
   chains:
     - {name: all, path: [in, before, nf, out]}
 ";
-    let mut drained = false;
+    let (mut killed, mut drained) = (false, false);
     let report = scene
         .try_run(
             spec,
             &mut Watch(|seen: Seen<'_>| match seen {
                 Seen::Interval(i) if i.chains[0].held >= 64 => stop(),
-                Seen::Interval(_) => _ = processes::kill("nf"),
+                Seen::Interval(_) => killed |= !killed && processes::kill("nf"),
                 Seen::Draining => {
                     drained = true;
                     stop();
