@@ -89,9 +89,9 @@ proptest! {
     #[test]
     fn fib4_is_longest_prefix_match(
         changes in prop::collection::vec((any::<bool>(), 0u32..1 << 12, 0u8..=32, 0u32..1000), 0..60),
-        ips in prop::collection::vec(0u32..1 << 12, 1..150), at_the_end in any::<bool>(),
+        ips in prop::collection::vec(0u32..1 << 12, 1..150), at_the_end in any::<bool>(), small in any::<bool>(),
     ) {
-        let mut fib = Fib4::new(1000, 256).unwrap();
+        let mut fib = Fib4::for_next_hops(1000, 256, if small { 999 } else { NONE - 1 }).unwrap();
         let base = if at_the_end { 0xffff_f000u32 } else { 0x0a00_0000 };
         let mut oracle: BTreeMap<(u8, u32), u32> = BTreeMap::new();
         let cut = |ip: u32, depth: u8| if depth == 0 { 0 } else { ip >> (32 - depth) << (32 - depth) };
@@ -117,9 +117,9 @@ proptest! {
     #[test]
     fn fib6_is_longest_prefix_match(
         changes in prop::collection::vec((any::<bool>(), any::<[u8; 3]>(), 0u8..=128, 0u32..1000), 0..40),
-        ips in prop::collection::vec(any::<[u8; 3]>(), 1..100), at_the_end in any::<bool>(),
+        ips in prop::collection::vec(any::<[u8; 3]>(), 1..100), at_the_end in any::<bool>(), small in any::<bool>(),
     ) {
-        let mut fib = Fib6::new(1000, 8192).unwrap();
+        let mut fib = Fib6::for_next_hops(1000, 8192, if small { 999 } else { NONE - 1 }).unwrap();
         let mut oracle: BTreeMap<(u8, u128), u32> = BTreeMap::new();
         let cut = |ip: u128, depth: u8| if depth == 0 { 0 } else { ip >> (128 - depth) << (128 - depth) };
         // Three nibbles that vary, far apart, on a common base.
@@ -315,7 +315,7 @@ fn memory_is_used_again() {
 fn wrong_arguments_are_refused() {
     assert!(matches!(Fib4::new(0, 1), Err(FibError::Size(0))));
     assert!(matches!(Fib4::new(10, 1).unwrap().add(0, 33, 1), Err(FibError::Depth { depth: 33, most: 32 })));
-    assert!(matches!(Fib4::new(10, 1).unwrap().add(0, 3, NONE), Err(FibError::NextHop(NONE))));
+    assert!(matches!(Fib4::new(10, 1).unwrap().add(0, 3, NONE), Err(FibError::NextHop { found: NONE, .. })));
     assert!(Hash::<300>::new(100).is_err());
 
     let bad_layout = [field(FieldKind::Mask, 4, 0, 0, 0)];

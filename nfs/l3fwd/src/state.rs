@@ -67,17 +67,18 @@ impl State {
         let non_ip_reason = env.drop_reason("non_ip");
         let fault = |e: FibError| Error::Library(format!("l3fwd: {e}"));
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let largest = count(routes.hops.len());
         let v4 = if routes.v4.is_empty() {
             None
         } else {
-            let mut fib = Fib4::new(count(routes.v4.len()), routes.v4_tbl8s() + 1).map_err(fault)?;
+            let mut fib = Fib4::for_next_hops(count(routes.v4.len()), routes.v4_tbl8s() + 1, largest).map_err(fault)?;
             routes.v4.iter().try_for_each(|r| fib.add(r.bits, r.depth, r.hop)).map_err(fault)?;
             Some(fib)
         };
         let v6 = if routes.v6.is_empty() {
             None
         } else {
-            let mut fib = Fib6::new(count(routes.v6.len()), routes.v6_tbl8s() + 1).map_err(fault)?;
+            let mut fib = Fib6::for_next_hops(count(routes.v6.len()), routes.v6_tbl8s() + 1, largest).map_err(fault)?;
             routes.v6.iter().try_for_each(|r| fib.add(r.bits.to_be_bytes(), r.depth, r.hop)).map_err(fault)?;
             Some(fib)
         };

@@ -12,6 +12,9 @@ use std::ptr::NonNull;
 /// The next hop of an address that no prefix covers. Entries have four bytes, of which one bit is the library's.
 pub const NONE: u32 = 0x7fff_ffff;
 
+/// As [`NONE`], inside a table whose entries have two bytes.
+const NONE_SMALL: u32 = 0x7fff;
+
 /// Addresses handed to one call: their 64-bit results fit the stack.
 const CHUNK: usize = 64;
 /// The trees behind the tables: object header and node, which the mempool spreads over memory channels by an odd number
@@ -33,8 +36,13 @@ pub enum FibError {
         most: u8,
     },
     /// A next hop is too large.
-    #[error("next hop {0}, expected less than {NONE}")]
-    NextHop(u32),
+    #[error("next hop {found}, expected less than {none}")]
+    NextHop {
+        /// What was found.
+        found: u32,
+        /// What the table's entries have room for.
+        none: u32,
+    },
     /// The table is too large.
     #[error("a table for {0} routes, expected 1 to {MAX_ROUTES}")]
     Size(u32),
@@ -59,7 +67,7 @@ macro_rules! fib {
         $(#[$doc:meta])* $name:ident, $kind:literal, $raw:ident, $conf:ident, $addr:ty, $bits:literal, $base:expr,
         $create:ident, $free:ident, $add:ident, $delete:ident, $lookup:ident,
         $get_rib:ident, $rib_next:ident, $rib_ip:ident, $rib_depth:ident, $rib_hop:ident, $rib_all:ident,
-        |$a:ident| $arg:expr, $ones:expr, $last:expr, |$ips:ident| $ips_arg:expr, |$c:ident, $tbl8s:ident| $configure:block
+        |$a:ident| $arg:expr, $ones:expr, $last:expr, |$ips:ident| $ips_arg:expr, |$c:ident, $tbl8s:ident, $small:ident| $configure:block
     ) => {
         $(#[$doc])*
         #[derive(Debug)]
@@ -67,6 +75,8 @@ macro_rules! fib {
             table: NonNull<sys::$raw>,
             max_routes: u32,
             tbl8s: u32,
+            /// What the library answers for an address that no prefix covers; next hops are below.
+            none: u32,
             /// Next hops of the tails that are in the table, by prefix length.
             tails: [Option<u32>; $bits + 1],
             /// Whether a prefix was deleted since the table was made.
@@ -85,18 +95,29 @@ macro_rules! fib {
             /// # Errors
             /// [`FibError`].
             pub fn new(max_routes: u32, tbl8s: u32) -> Result<Self, FibError> {
+                Self::for_next_hops(max_routes, tbl8s, NONE - 1)
+            }
+
+            /// As `new`, for next hops up to `largest`: where these and the groups fit entries of two bytes, the
+            /// table takes half the memory, and half the time to be made.
+            ///
+            /// # Errors
+            /// [`FibError`].
+            pub fn for_next_hops(max_routes: u32, tbl8s: u32, largest: u32) -> Result<Self, FibError> {
                 if max_routes == 0 || max_routes > MAX_ROUTES {
                     return Err(FibError::Size(max_routes));
                 }
                 let tbl8s = tbl8s.clamp(1, NONE - 1);
                 // SAFETY: integers only, for which zeros are valid.
                 let mut $c: sys::$conf = unsafe { std::mem::zeroed() };
-                $c.default_nh = NONE.into();
+                let $small = largest < NONE_SMALL && tbl8s < NONE_SMALL;
+                let none = if $small { NONE_SMALL } else { NONE };
+                $c.default_nh = none.into();
                 $c.max_routes = max_routes as c_int;
                 let $tbl8s = tbl8s;
                 $configure
                 // The library makes two tree nodes a route.
-                let bytes = $base + tbl8s as usize * TBL8_BYTES + 2 * max_routes as usize * NODE_BYTES;
+                let bytes = ($base >> u32::from($small)) + tbl8s as usize * TBL8_BYTES + 2 * max_routes as usize * NODE_BYTES;
                 let table = memory::with_heap(bytes, |socket| {
                     let name = unique_name($kind);
                     // SAFETY: name and configuration live through the call and are copied.
@@ -105,7 +126,7 @@ macro_rules! fib {
                     NonNull::new(table).ok_or(libc::ENOMEM)
                 })?;
                 let table = table.map_err(|errno| FibError::Library(log::explain(version::strerror(errno))))?;
-                Ok(Self { table, max_routes, tbl8s, tails: [None; $bits + 1], worn: false })
+                Ok(Self { table, max_routes, tbl8s, none, tails: [None; $bits + 1], worn: false })
             }
 
             /// Adds a prefix, or changes its next hop. Bits of the address beyond `depth` do not count.
@@ -114,8 +135,8 @@ macro_rules! fib {
             /// [`FibError`]; the table is as before.
             pub fn add(&mut self, ip: $addr, depth: u8, next_hop: u32) -> Result<(), FibError> {
                 check_depth(depth, $bits)?;
-                if next_hop >= NONE {
-                    return Err(FibError::NextHop(next_hop));
+                if next_hop >= self.none {
+                    return Err(FibError::NextHop { found: next_hop, none: self.none });
                 }
                 match self.add_once(ip, depth, next_hop) {
                     Err(FibError::Full { .. }) if self.worn => {
@@ -154,7 +175,7 @@ macro_rules! fib {
             /// The library counts groups of long prefixes in use, and miscounts when one goes that had the next hop of the
             /// prefix around it (and in older releases at other times), until it takes the table for full.
             fn renew(&mut self) -> Result<(), FibError> {
-                let mut fresh = Self::new(self.max_routes, self.tbl8s)?;
+                let mut fresh = Self::for_next_hops(self.max_routes, self.tbl8s, self.none - 1)?;
                 let ($a, mut node): ($addr, _) = (Default::default(), std::ptr::null_mut());
                 loop {
                     let (mut ip, mut depth, mut next_hop): ($addr, u8, u64) = Default::default();
@@ -243,7 +264,7 @@ macro_rules! fib {
                         sys::$lookup(self.table.as_ptr(), $ips_arg, wide.as_mut_ptr(), n as c_int);
                     }
                     for (out, wide) in out.iter_mut().zip(&wide[..n]) {
-                        *out = *wide as u32;
+                        *out = if *wide == u64::from(self.none) { NONE } else { *wide as u32 };
                     }
                 }
             }
@@ -263,9 +284,9 @@ fib!(
     Fib4, "fib4", rte_fib, rte_fib_conf, u32, 32, 64 << 20,
     rte_fib_create, rte_fib_free, rte_fib_add, rte_fib_delete, rte_fib_lookup_bulk,
     rte_fib_get_rib, rte_rib_get_nxt, rte_rib_get_ip, rte_rib_get_depth, rte_rib_get_nh, RTE_RIB_GET_NXT_ALL,
-    |ip| ip, ip.leading_ones(), u32::MAX, |ips| ips.as_ptr().cast_mut(), |conf, tbl8s| {
+    |ip| ip, ip.leading_ones(), u32::MAX, |ips| ips.as_ptr().cast_mut(), |conf, tbl8s, small| {
         conf.type_ = sys::RTE_FIB_DIR24_8;
-        conf.__bindgen_anon_1.dir24_8.nh_sz = sys::RTE_FIB_DIR24_8_4B;
+        conf.__bindgen_anon_1.dir24_8.nh_sz = if small { sys::RTE_FIB_DIR24_8_2B } else { sys::RTE_FIB_DIR24_8_4B };
         conf.__bindgen_anon_1.dir24_8.num_tbl8 = tbl8s;
     }
 );
@@ -275,9 +296,9 @@ fib!(
     Fib6, "fib6", rte_fib6, rte_fib6_conf, [u8; 16], 128, 64 << 20,
     rte_fib6_create, rte_fib6_free, rte_fib6_add, rte_fib6_delete, rte_fib6_lookup_bulk,
     rte_fib6_get_rib, rte_rib6_get_nxt, rte_rib6_get_ip, rte_rib6_get_depth, rte_rib6_get_nh, RTE_RIB6_GET_NXT_ALL,
-    |ip| ip.as_ptr(), u128::from_be_bytes(ip).leading_ones(), [u8::MAX; 16], |ips| ips.as_ptr().cast_mut().cast(), |conf, tbl8s| {
+    |ip| ip.as_ptr(), u128::from_be_bytes(ip).leading_ones(), [u8::MAX; 16], |ips| ips.as_ptr().cast_mut().cast(), |conf, tbl8s, small| {
         conf.type_ = sys::RTE_FIB6_TRIE;
-        conf.__bindgen_anon_1.trie.nh_sz = sys::RTE_FIB6_TRIE_4B;
+        conf.__bindgen_anon_1.trie.nh_sz = if small { sys::RTE_FIB6_TRIE_2B } else { sys::RTE_FIB6_TRIE_4B };
         conf.__bindgen_anon_1.trie.num_tbl8 = tbl8s;
     }
 );
