@@ -324,8 +324,8 @@ pub struct NfInterval {
     pub pps: f64,
     /// Bits handed to it a second.
     pub bps: f64,
-    /// Packets that it dropped a second.
-    pub dropped_pps: f64,
+    /// Packets that it dropped a second, by reason.
+    pub dropped_pps: BTreeMap<String, f64>,
     /// Fill of its fullest queue, 0 to 1.
     pub queue: f64,
     /// Share of one core, of its instance.
@@ -344,6 +344,7 @@ impl Interval {
         (a, at, au): Reading<'_>,
         (b, bt, bu): Reading<'_>,
         plan: &Plan,
+        declared: &[&[Declared]],
         held: &[u64],
         since: Duration,
     ) -> Self {
@@ -367,12 +368,15 @@ impl Interval {
         let nfs = plan.nfs.iter().enumerate().map(|(id, nf)| {
             let i = nf.instance;
             let queues = plan.instances[i].queues.iter().filter(|q| q.stages.first().is_some_and(|s| s.nf == id));
+            let place = plan.instances[i].nfs.iter().position(|n| *n == id);
+            let words = place.and_then(|k| declared[i].get(k));
+            let drops = b.nf_drops[id].iter().zip(&a.nf_drops[id]).enumerate().filter(|(_, (b, a))| b > a);
             let fill = |e: usize| f64::from(b.queues[e]) / f64::from(plan.edges[e].capacity);
             NfInterval {
                 name: nf.name.clone(),
                 pps: rate(bt[id].received, at[id].received),
                 bps: 8.0 * rate(bt[id].bytes, at[id].bytes),
-                dropped_pps: rate(bt[id].dropped, at[id].dropped),
+                dropped_pps: drops.map(|(tag, (b, a))| (reason(words, tag), rate(*b, *a))).collect(),
                 queue: queues.map(|q| fill(q.edge)).fold(0.0, f64::max),
                 cpu_share: rate(bu[i].run_ns, au[i].run_ns) / 1e9,
                 cost_ns: bt[id].median_cost_ns(Some(&at[id])),

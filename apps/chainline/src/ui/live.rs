@@ -32,6 +32,14 @@ impl Live {
     }
 }
 
+/// Rates by reason, the largest first.
+fn drop_rates(rates: &std::collections::BTreeMap<String, f64>) -> String {
+    let mut list: Vec<_> = rates.iter().collect();
+    list.sort_by(|a, b| b.1.total_cmp(a.1));
+    let words: Vec<_> = list.iter().map(|(name, pps)| format!("{name} {}", rate(**pps, "pps"))).collect();
+    if words.is_empty() { "-".into() } else { words.join(", ") }
+}
+
 impl Observer for Live {
     fn running(&mut self, plan: &Plan) {
         let (chains, nfs) = (plan.chains.len(), plan.nfs.len());
@@ -59,16 +67,16 @@ impl Observer for Live {
                 at(|l| l.p99),
             ]);
         }
-        let mut nfs = table(&["NF", "in", "in", "dropped", "queue", "core", "cost"], 1);
+        let mut nfs = table(&["NF", "in", "in", "queue", "core", "cost", "dropped"], 1);
         for n in &i.nfs {
             nfs.add_row([
                 n.name.clone(),
                 rate(n.pps, "pps"),
                 rate(n.bps, "bit/s"),
-                rate(n.dropped_pps, "pps"),
                 format!("{:.0} %", n.queue * 100.0),
                 format!("{:.0} %", n.cpu_share * 100.0),
                 n.cost_ns.map_or("-".into(), time),
+                drop_rates(&n.dropped_pps),
             ]);
         }
         let text = format!("{:.0} s\n{chains}\n\n{nfs}\n", i.at_s);

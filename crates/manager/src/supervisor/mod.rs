@@ -197,10 +197,12 @@ impl<'a> Supervisor<'a> {
                 next = now + self.options.interval;
                 let (snapshot, totals, usage) = (self.snapshot()?, self.totals(), self.usages());
                 let held = self.held();
+                let declared: Vec<&[_]> = self.instances.iter().map(|i| i.declared.as_slice()).collect();
                 observer.interval(&Interval::between(
                     (&last, &last_totals, &last_usage),
                     (&snapshot, &totals, &usage),
                     &self.plan,
+                    &declared,
                     &held,
                     self.began.elapsed(),
                 ));
