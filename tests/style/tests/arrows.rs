@@ -6,7 +6,7 @@ use chainline_style::{Crate, crates};
 /// What each crate under `crates/` may be built with, among ours. Pure crates have no device, no shared memory and no
 /// kernel in their rows. A new crate needs a row: write the arrow down before it is used.
 const MAY_USE: &[(&str, &[&str])] = &[
-    ("chainline-bench", &["chainline-chain"]),
+    ("chainline-bench", &["chainline-chain", "chainline-trial"]),
     ("chainline-chain", &["chainline-packet"]),
     ("chainline-doctor", &[]),
     ("chainline-dpdk", &["chainline-dpdk-sys", "chainline-shm"]),
@@ -31,6 +31,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("chainline-packet", &[]),
     ("chainline-runtime", &["chainline-nf", "chainline-packet", "chainline-shm"]),
     ("chainline-shm", &[]),
+    ("chainline-trial", &[]),
     ("chainline-workload", &["chainline-packet"]),
 ];
 
@@ -38,8 +39,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
 const NF_MAY_USE: &[&str] = &["chainline-dpdk", "chainline-nf", "chainline-packet"];
 
 /// Crates without devices, and what would make them impure if it came from outside.
-const PURE: &[&str] =
-    &["chainline-chain", "chainline-nf", "chainline-nf-abi", "chainline-packet", "chainline-workload"];
+const PURE: &[&str] = &[
+    "chainline-chain",
+    "chainline-nf",
+    "chainline-nf-abi",
+    "chainline-packet",
+    "chainline-trial",
+    "chainline-workload",
+];
 const IMPURE: &[&str] = &["libc", "rustix", "nix", "libloading", "pcap", "perf-event2", "tokio"];
 
 fn named(all: &[Crate], name: &str) -> Option<Crate> {

@@ -6,7 +6,6 @@
 
 mod chains;
 mod figures;
-mod host;
 mod instructions;
 mod rounds;
 mod stats;
@@ -92,7 +91,7 @@ fn bench(options: &Options) -> Result<(), TrialError> {
     let mut results: Map<String, Value> = figures.iter().map(|f| (f.name.to_owned(), json!(f.figure))).collect();
     results.insert("shared_core_ratio_by_order".into(), orders.iter().map(|(n, f)| (n.clone(), json!(f))).collect());
     results.insert("instructions_per_packet".into(), counts.iter().map(|(n, f)| (n.clone(), json!(f))).collect());
-    results.insert("environment".into(), host::environment(&samples.environment));
+    results.insert("environment".into(), chainline_bench::host::environment(&samples.environment));
     results.insert(
         "run".into(),
         json!({

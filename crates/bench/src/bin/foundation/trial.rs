@@ -1,6 +1,6 @@
 //! One trial: the released program with a chain file, and what its report says.
 
-use crate::host::{self, Ticks};
+use chainline_bench::host::{self, Ticks};
 use serde::Deserialize;
 use serde_json::Value;
 use std::cell::Cell;

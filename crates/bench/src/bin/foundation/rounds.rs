@@ -2,10 +2,10 @@
 //! each time, so that a slow minute of the host hits all figures alike and none alone.
 
 use crate::chains::{self, ORDERS, order_name};
-use crate::host::Ticks;
 use crate::stats::Sample;
 use crate::trial::{Program, Trial, TrialError, Window, iteration_cycles};
 use crate::veth::Veth;
+use chainline_bench::host::Ticks;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;

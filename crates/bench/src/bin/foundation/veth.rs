@@ -1,6 +1,6 @@
 //! The yardstick that is no part of Chainline: a hop over veth, by the program `veth-hop` (its source stands beside).
 
-use crate::host::Ticks;
+use chainline_bench::host::Ticks;
 use serde::Deserialize;
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,0 +1,162 @@
+//! What a trial is: so much load for so long, and what became of it. A *steered* run (`chainline run --steer`) reads
+//! one [`Order`] a line from standard input and answers each with one [`Reply`] a line on standard output, so that a
+//! chain is started once and measured many times. Pure: no devices, no clocks.
+//!
+//! ```
+//! use chainline_trial::{Load, Order};
+//!
+//! let order: Order = serde_json::from_str(r#"{"load": {"pps": 1e6}, "duration_ms": 1000}"#).unwrap();
+//! assert_eq!(order.load, Load::Pps(1e6));
+//! assert_eq!(order.warmup_ms, 0);
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod latency;
+
+pub use latency::{HistogramError, Latency};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One trial to make.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Order {
+    /// How much is sent, by all generators together, each its share by the rate that the chain file gives it.
+    pub load: Load,
+    /// Sends at this load before the measured window begins, in milliseconds.
+    #[serde(default)]
+    pub warmup_ms: u64,
+    /// Length of the measured window in milliseconds.
+    pub duration_ms: u64,
+    /// Time after the window for packets inside to leave, in milliseconds; what is not back by then is lost.
+    #[serde(default = "default_drain_ms")]
+    pub drain_ms: u64,
+}
+
+fn default_drain_ms() -> u64 {
+    200
+}
+
+/// How much is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Load {
+    /// Frames a second.
+    Pps(f64),
+    /// As much as the generator makes; what the chain cannot take is lost.
+    Max,
+    /// As much as the chain takes: the generator waits for room, so nothing is lost at the entry.
+    Lossless,
+}
+
+/// What a steered run says, a line each.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// Everything runs; orders may come.
+    Ready(Ready),
+    /// A trial is over.
+    Outcome(Box<Outcome>),
+    /// An order could not be followed; the next one may.
+    Refused {
+        /// Why.
+        why: String,
+    },
+}
+
+/// What is known before the first trial.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Ready {
+    /// Where it runs: the same object as in a run's report.
+    pub environment: serde_json::Value,
+    /// Frames a second that the generators make at most when nothing holds them up (measured now, into no chain).
+    pub generator_max_pps: f64,
+    /// Smallest latency that the measurement itself shows, in nanoseconds: generator to sink with nothing between.
+    pub floor_ns: Latency,
+    /// Mean length of the generators' frames in bytes, with FCS.
+    pub mean_frame_bytes: f64,
+}
+
+/// What became of a trial's packets. Packets belong to the trial in whose window they were due.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Outcome {
+    /// Length of the window in seconds, as measured.
+    pub seconds: f64,
+    /// Frames due in the window by the schedule. With `max` and `lossless`: frames sent.
+    pub intended: u64,
+    /// Frames that the generators made in time to be sent.
+    pub sent: u64,
+    /// Of these, how many arrived (duplicates counted once).
+    pub received: u64,
+    /// `sent - received`.
+    pub lost: u64,
+    /// Lost packets by place and reason, as the ledger knows them; empty for a foreign dataplane.
+    pub drops: BTreeMap<String, u64>,
+    /// Frames that arrived more than once; `null` where frames carry no sequence numbers.
+    pub duplicated: Option<u64>,
+    /// Frames that arrived after a later one of their flow (RFC 4737 section 3); `null` as above.
+    pub reordered: Option<u64>,
+    /// From the time at which a frame should have been sent to its arrival; `null` when none arrived.
+    pub latency: Option<Latency>,
+    /// Packet delay variation: P99.9 less smallest latency, in nanoseconds (RFC 5481 section 4.2, RFC 8219 section 7.3.1).
+    pub pdv_ns: Option<u64>,
+    /// Mean difference of the latencies of successive frames, in nanoseconds (RFC 3550 section 6.4.1 without its filter).
+    pub jitter_ns: Option<f64>,
+    /// The generators' own state.
+    pub generator: GeneratorState,
+    /// By NF.
+    pub nfs: BTreeMap<String, NfOutcome>,
+    /// Whether the ledger balanced after the drain.
+    pub balanced: bool,
+    /// What happened to instances meanwhile.
+    pub happenings: Vec<String>,
+}
+
+/// Whether the generators did what they were told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GeneratorState {
+    /// Longest time that a frame was sent after it was due, in nanoseconds: the worst stall.
+    pub worst_stall_ns: u64,
+    /// It fell behind its schedule and did not catch up: the trial says nothing of the chain.
+    pub saturated: bool,
+    /// Share of its time that the thread that generates was busy, 0 to 1.
+    pub busy: f64,
+}
+
+/// One NF in a trial. Core time is that of its instance, which fused NFs share.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NfOutcome {
+    /// The instance that hosts it.
+    pub instance: String,
+    /// Packets handed to it.
+    pub received: u64,
+    /// Packets dropped for lack of room after at least one NF had worked on them.
+    pub wasted: u64,
+    /// Share of one core.
+    pub cpu_share: f64,
+    /// Median nanoseconds that it takes for a packet; sampled.
+    pub cost_ns: Option<u64>,
+    /// Nanoseconds runnable, but not running.
+    pub run_delay_ns: u64,
+    /// Switches as it went to sleep.
+    pub voluntary_switches: u64,
+    /// Switches as it was pre-empted.
+    pub involuntary_switches: u64,
+}
+
+impl Outcome {
+    /// Share of the sent frames that was lost; 0 when none was sent.
+    #[must_use]
+    pub fn loss_ratio(&self) -> f64 {
+        if self.sent == 0 { 0.0 } else { self.lost as f64 / self.sent as f64 }
+    }
+
+    /// Frames a second that arrived.
+    #[must_use]
+    pub fn received_pps(&self) -> f64 {
+        if self.seconds > 0.0 { self.received as f64 / self.seconds } else { 0.0 }
+    }
+}
