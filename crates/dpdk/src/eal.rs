@@ -9,8 +9,10 @@ use chainline_dpdk_sys as sys;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 mod calibrate;
+mod plugins;
 
 /// How EAL starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,11 +22,13 @@ pub struct EalConfig {
     /// Memory of the drivers' own queues and of mbuf headers, in MiB. It is fixed at start; pages that are never
     /// touched cost nothing. Tables do not come out of it.
     pub memory_mib: u32,
+    /// Whether drivers are loaded. Without them there are tables and no ports, and EAL starts in a third of the time.
+    pub drivers: bool,
 }
 
 impl Default for EalConfig {
     fn default() -> Self {
-        Self { pci: Vec::new(), memory_mib: 64 }
+        Self { pci: Vec::new(), memory_mib: 64, drivers: true }
     }
 }
 
@@ -37,6 +41,9 @@ pub enum EalError {
     /// It runs already, in a way that does not serve.
     #[error("DPDK was started without PCI device {0}: name every PCI port before the first table or port is made")]
     NoPci(String),
+    /// It runs without drivers.
+    #[error("DPDK was started for tables alone in this process, without its drivers: it cannot have ports")]
+    NoDrivers,
     /// The thread's CPUs could not be read.
     #[error("cannot read this thread's CPU affinity: {0}")]
     Affinity(String),
@@ -45,6 +52,8 @@ pub enum EalError {
     Config(String),
 }
 
+/// This process will have no ports: said before EAL starts.
+static TABLES_ALONE: AtomicBool = AtomicBool::new(false);
 static STARTED: OnceLock<Result<EalConfig, EalError>> = OnceLock::new();
 
 /// Starts EAL, or checks that the running one serves.
@@ -53,10 +62,18 @@ static STARTED: OnceLock<Result<EalConfig, EalError>> = OnceLock::new();
 /// [`EalError`], the same at every later call.
 pub fn init(config: &EalConfig) -> Result<(), EalError> {
     let running = STARTED.get_or_init(|| start(config).map(|()| config.clone())).as_ref().map_err(Clone::clone)?;
+    if config.drivers && !running.drivers {
+        return Err(EalError::NoDrivers);
+    }
     match config.pci.iter().find(|pci| !running.pci.contains(pci)) {
         Some(missing) => Err(EalError::NoPci(missing.clone())),
         None => Ok(()),
     }
+}
+
+/// Says that this process will never open a port: EAL then starts without its drivers. Without effect once it runs.
+pub fn tables_alone() {
+    TABLES_ALONE.store(true, Relaxed);
 }
 
 /// Starts EAL for tables in this process alone: no huge pages, no PCI. Tables call it themselves.
@@ -66,7 +83,7 @@ pub fn init(config: &EalConfig) -> Result<(), EalError> {
 pub fn private() -> Result<(), EalError> {
     match STARTED.get() {
         Some(running) => running.as_ref().map(drop).map_err(Clone::clone),
-        None => init(&EalConfig { memory_mib: 16, ..EalConfig::default() }),
+        None => init(&EalConfig { memory_mib: 16, drivers: !TABLES_ALONE.load(Relaxed), ..EalConfig::default() }),
     }
 }
 
@@ -111,6 +128,7 @@ fn start(config: &EalConfig) -> Result<(), EalError> {
     log::capture();
     // Drivers of real devices make slow system calls while they start, which must not be interrupted.
     let hurry = config.pci.is_empty().then(calibrate::Hurry::start);
+    let skip = (!config.drivers).then(plugins::Skip::start);
     // SAFETY: argv has argc leaked, NUL-terminated strings and a final null. STARTED lets this run once.
     let result = unsafe { sys::rte_eal_init(argc, argv) };
     let errno = version::errno();
@@ -121,6 +139,7 @@ fn start(config: &EalConfig) -> Result<(), EalError> {
     if result < 0 {
         return Err(EalError::Init(log::explain(version::strerror(errno))));
     }
+    skip.map_or(Ok(()), plugins::Skip::finish).map_err(EalError::Init)?;
     Ok(())
 }
 

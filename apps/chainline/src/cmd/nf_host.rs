@@ -19,6 +19,8 @@ impl NfHost {
         // A panicking NF is one line for the operator; the manager restarts the instance.
         let instance = self.instance;
         std::panic::set_hook(Box::new(move |info| eprintln!("{instance}: {info}")));
+        // Its ports are the manager's.
+        chainline_dpdk::eal::tables_alone();
         let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
         match chainline_runtime::serve(socket, &kinds::build) {
             Ok(()) => Ok(Exit::Ok),

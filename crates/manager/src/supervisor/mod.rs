@@ -12,7 +12,8 @@ use crate::fabric::{Fabric, HOLDS};
 use crate::ports::PortError;
 use crate::report::{Happening, Interval, Report};
 use crate::{Observer, Options, open_ports};
-use chainline_chain::plan::Plan;
+use chainline_chain::model::Port;
+use chainline_chain::plan::{Plan, PortPlan};
 use chainline_shm::mapping::MapError;
 use chainline_shm::{Bell, Clock};
 use instance::{Change, Instance, State};
@@ -97,6 +98,10 @@ impl<'a> Supervisor<'a> {
     /// Creates memory, ports and the data path; nothing runs yet.
     pub fn new(plan: Plan, options: &'a Options) -> Result<Self, RunError> {
         unsupported(&plan)?;
+        let device = |p: &PortPlan| !matches!(p.spec, Port::Generator(_) | Port::Sink(_) | Port::Pcap(_));
+        if !plan.ports.iter().any(device) {
+            chainline_dpdk::eal::tables_alone();
+        }
         let clock = Clock::measure(Duration::from_millis(20));
         let max_frame = crate::max_frame(&plan, options)?;
         let plan = Arc::new(plan);
