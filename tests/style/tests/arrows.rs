@@ -30,6 +30,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("chainline-nf-c", &["chainline-nf", "chainline-nf-abi"]),
     ("chainline-packet", &[]),
     ("chainline-runtime", &["chainline-nf", "chainline-packet", "chainline-shm"]),
+    ("chainline-search", &["chainline-trial"]),
     ("chainline-shm", &[]),
     ("chainline-trial", &[]),
     ("chainline-workload", &["chainline-packet"]),
@@ -44,6 +45,7 @@ const PURE: &[&str] = &[
     "chainline-nf",
     "chainline-nf-abi",
     "chainline-packet",
+    "chainline-search",
     "chainline-trial",
     "chainline-workload",
 ];
