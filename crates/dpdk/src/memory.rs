@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 const HEAP: &CStr = c"chainline";
 /// The size of a huge page, and the step in which the heap grows.
-const PAGE: usize = 2 << 20;
+pub(crate) const PAGE: usize = 2 << 20;
 /// How often a table is tried, each time with twice the memory. Estimates are good; this is for fragmentation, and for
 /// access lists, whose size only the build tells.
 const TRIES: u32 = 8;
@@ -105,8 +105,22 @@ fn reserve(heap: &mut Option<c_int>, bytes: usize) -> Result<c_int, MemoryError>
     Ok(socket)
 }
 
-/// Maps `len` bytes aligned to PAGE, on huge pages where the system grants them.
-fn map(len: usize) -> std::io::Result<*mut c_void> {
+/// Maps `len` bytes, a multiple of PAGE, aligned to PAGE and zero, on huge pages where there are any: transparent ones,
+/// and reserved ones on a system that has the others switched off.
+pub(crate) fn map(len: usize) -> std::io::Result<*mut c_void> {
+    let no_transparent = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled")
+        .map_or(true, |enabled| enabled.contains("[never]"));
+    if no_transparent {
+        let (prot, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // Reserved pages are taken out of the system's number here, so that none is missing when it is touched.
+        // SAFETY: a fresh anonymous mapping touches nothing that exists.
+        let area = unsafe {
+            libc::mmap(std::ptr::null_mut(), len, prot, flags | libc::MAP_HUGETLB | libc::MAP_HUGE_2MB, -1, 0)
+        };
+        if area != libc::MAP_FAILED {
+            return Ok(area);
+        }
+    }
     // SAFETY: a fresh anonymous mapping touches nothing that exists; the two ends that are cut off lie inside it.
     unsafe {
         let (prot, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);

@@ -170,6 +170,10 @@ proptest! {
             prop_assert_eq!(u32::try_from(found).ok(), oracle.get(key).copied());
             prop_assert_eq!(hash.lookup(key), oracle.get(key).copied());
         }
+        for position in 0..hash.positions() as u32 + 2 {
+            let known = oracle.iter().find(|(_, at)| **at == position).map(|(key, _)| *key);
+            prop_assert_eq!(hash.key_at(position), known);
+        }
         prop_assert_eq!(hash.len(), oracle.len());
         prop_assert_eq!(hash.iter().map(|(p, k)| (k, p)).collect::<HashMap<_, _>>(), oracle);
     }

@@ -160,6 +160,15 @@ impl FiveTuple {
         out
     }
 
+    /// An IPv4 flow in 16 bytes: source, destination, ports, protocol, version, two zeros. Of an IPv6 flow it is only the
+    /// first parts of the addresses: ask [`FiveTuple::version`] before.
+    #[inline]
+    #[must_use]
+    pub fn to_v4_key(&self) -> [u8; 16] {
+        let addresses = self.src[0] & 0xffff_ffff | self.dst[0] << 32;
+        unwords([addresses, self.tail])
+    }
+
     fn address(&self, words: [u64; 2]) -> Option<IpAddr> {
         let bytes = unwords(words);
         match self.version() {
@@ -248,6 +257,8 @@ mod tests {
         assert_eq!(b[..5], [1, 2, 3, 4, 0]);
         assert_eq!(b[16..21], [5, 6, 7, 8, 0]);
         assert_eq!(b[32..], [1, 2, 3, 4, 17, 4, 0, 0]);
+        let v4 = FiveTuple::v4([1, 2, 3, 4].into(), [5, 6, 7, 8].into(), 0x0102, 0x0304, 17).to_v4_key();
+        assert_eq!(v4, [1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 17, 4, 0, 0]);
     }
 
     #[test]

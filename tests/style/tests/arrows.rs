@@ -11,6 +11,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("chainline-doctor", &[]),
     ("chainline-dpdk", &["chainline-dpdk-sys", "chainline-shm"]),
     ("chainline-dpdk-sys", &[]),
+    ("chainline-flowtable", &["chainline-dpdk", "chainline-nf", "chainline-packet"]),
     (
         "chainline-manager",
         &[
@@ -36,8 +37,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("chainline-workload", &["chainline-packet"]),
 ];
 
-/// What an NF may be built with, among ours. Tables come through the safe DPDK crate.
-const NF_MAY_USE: &[&str] = &["chainline-dpdk", "chainline-nf", "chainline-packet"];
+/// What an NF may be built with, among ours. Tables come through the safe DPDK crate, state through the flow tables.
+const NF_MAY_USE: &[&str] = &["chainline-dpdk", "chainline-flowtable", "chainline-nf", "chainline-packet"];
 
 /// Crates without devices, and what would make them impure if it came from outside.
 const PURE: &[&str] = &[
