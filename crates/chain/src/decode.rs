@@ -8,6 +8,7 @@ mod nf;
 mod port;
 mod spec;
 
+pub use fields::Fields;
 pub use spec::file;
 
 use crate::diag::{Diagnostic, Span};
@@ -34,13 +35,13 @@ pub struct Broken {
 
 /// Reads nodes; knows where it is and what was wrong so far.
 pub struct Decoder {
-    pub found: Vec<Diagnostic>,
-    pub broken: Broken,
+    pub(crate) found: Vec<Diagnostic>,
+    pub(crate) broken: Broken,
     path: String,
 }
 
 impl Decoder {
-    pub fn new(found: Vec<Diagnostic>) -> Self {
+    pub(crate) fn new(found: Vec<Diagnostic>) -> Self {
         Self { found, broken: Broken::default(), path: String::new() }
     }
 
@@ -61,6 +62,12 @@ impl Decoder {
     pub fn expected<T>(&mut self, node: &Node, what: impl Display) -> Option<T> {
         self.error(node.span, format_args!("found {}, expected {what}", node.describe()));
         None
+    }
+
+    /// Reports at `span` with a word on what to do.
+    pub fn error_with_help(&mut self, span: Span, message: impl Display, help: impl Into<String>) {
+        let message = if self.path.is_empty() { message.to_string() } else { format!("{}: {message}", self.path) };
+        self.push(Diagnostic::error(span, message).help(help));
     }
 
     /// Runs `read` with the path extended by `.name`.

@@ -9,6 +9,7 @@ mod build;
 mod check;
 mod decode;
 mod diag;
+pub mod document;
 mod fuse;
 mod graph;
 mod load;

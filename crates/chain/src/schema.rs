@@ -1,16 +1,15 @@
-//! The JSON Schema of the chain file, from the model's types.
+//! The JSON Schema of the chain file, and of other files of ours, from the types of their models.
 
-use schemars::Schema;
 use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
+use schemars::{JsonSchema, Schema};
 use serde_json::{Value, json};
 
 /// The JSON Schema (draft 2020-12) of the chain file. Editors use it through a first line such as
 /// `# yaml-language-server: $schema=chain-file.schema.json`.
 #[must_use]
 pub fn schema() -> Value {
-    let mut schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<crate::model::File>();
-    Extensions.transform(&mut schema);
+    let mut schema = of::<crate::model::File>();
     // Names of ports and NFs, which schemars sees as any text.
     let names = json!({"pattern": crate::model::NAME_PATTERN});
     for map in ["ports", "nfs"] {
@@ -19,6 +18,14 @@ pub fn schema() -> Value {
         }
     }
     schema.to_value()
+}
+
+/// The JSON Schema (draft 2020-12) of a file whose model is `T`.
+#[must_use]
+pub fn of<T: JsonSchema>() -> Schema {
+    let mut schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>();
+    Extensions.transform(&mut schema);
+    schema
 }
 
 /// Allows keys that begin with `x-` wherever unknown fields are refused, and no `null` for what may be absent.

@@ -19,27 +19,39 @@ pub const MAX_WEIGHT: usize = 1 << 19;
 /// A value and its place.
 #[derive(Clone, Debug)]
 pub struct Node {
+    /// Where it stands.
     pub span: Span,
+    /// What it is.
     pub value: Value,
 }
 
 /// What a [`Node`] holds: YAML 1.2 core schema (section 10.3).
 #[derive(Clone, Debug)]
 pub enum Value {
+    /// Nothing, `~` or `null`.
     Null,
+    /// `true` or `false`.
     Bool(bool),
+    /// A whole number.
     Int(i128),
+    /// Another number.
     Float(f64),
+    /// Everything else that is one value.
     Text(String),
+    /// A list.
     List(Vec<Node>),
+    /// A map, in the order of the file.
     Map(Vec<Entry>),
 }
 
 /// A key and its value.
 #[derive(Clone, Debug)]
 pub struct Entry {
+    /// The key.
     pub key: String,
+    /// Where the key stands.
     pub key_span: Span,
+    /// The value.
     pub node: Node,
 }
 
@@ -96,11 +108,12 @@ pub fn quote(text: &str) -> String {
     format!("\"{shown}\"")
 }
 
-/// The tree of a file. What is wrong without ending the parse (duplicate keys, tags) goes to `found`.
+/// The tree of a file that holds a `noun`. What is wrong without ending the parse (duplicate keys, tags) goes to
+/// `found`.
 ///
 /// # Errors
 /// When the text is not one YAML document within the limits.
-pub fn parse(text: &str, found: &mut Vec<Diagnostic>) -> Result<Node, Diagnostic> {
+pub fn parse(text: &str, noun: &str, found: &mut Vec<Diagnostic>) -> Result<Node, Diagnostic> {
     if text.len() > MAX_BYTES {
         let message = format!("the file has {} bytes, expected at most {MAX_BYTES}", text.len());
         return Err(Diagnostic::error(START, message));
@@ -111,13 +124,14 @@ pub fn parse(text: &str, found: &mut Vec<Diagnostic>) -> Result<Node, Diagnostic
         block_nesting_limit: MAX_DEPTH,
     };
     let parser = Parser::new_from_str_with_options(text, options);
-    Builder { text, parser, anchors: HashMap::new(), weight: 0, copies: 0, found }.document()
+    Builder { text, noun, parser, anchors: HashMap::new(), weight: 0, copies: 0, found }.document()
 }
 
 const START: Span = Span { line: 1, column: 1, start: 0, end: 0 };
 
 struct Builder<'t, 'd> {
     text: &'t str,
+    noun: &'d str,
     parser: Parser<'t, StrInput<'t>>,
     anchors: HashMap<usize, (Node, usize)>,
     weight: usize,
@@ -135,13 +149,14 @@ impl<'t> Builder<'t, '_> {
             match event {
                 Event::StreamStart | Event::StreamEnd | Event::DocumentEnd | Event::Comment(..) => {}
                 Event::DocumentStart(..) if root.is_some() => {
-                    return Err(Diagnostic::error(span, "found a second document, expected one service chain a file"));
+                    let message = format!("found a second document, expected one {} a file", self.noun);
+                    return Err(Diagnostic::error(span, message));
                 }
                 Event::DocumentStart(..) => {}
                 event => root = Some(self.node(event, span, 0)?),
             }
         }
-        root.ok_or_else(|| Diagnostic::error(START, "the file is empty, expected a service chain"))
+        root.ok_or_else(|| Diagnostic::error(START, format!("the file is empty, expected a {}", self.noun)))
     }
 
     fn next(&mut self) -> Result<Option<(Event<'t>, Span)>, Diagnostic> {

@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 fn tree(text: &str) -> Option<Json> {
     let mut found = Vec::new();
-    let root = parse(text, &mut found).ok()?;
+    let root = parse(text, "service chain", &mut found).ok()?;
     found.is_empty().then(|| root.to_json())
 }
 
@@ -49,7 +49,7 @@ fn scalars_are_those_of_the_core_schema() {
 #[test]
 fn places_are_those_of_the_values() {
     let text = "a: é\nb: [1, {c: xyz}]\n";
-    let root = parse(text, &mut Vec::new()).unwrap_or_else(|e| panic!("{e:?}"));
+    let root = parse(text, "service chain", &mut Vec::new()).unwrap_or_else(|e| panic!("{e:?}"));
     let (values, keys) = super::places(&root);
     let shown = |path: &str| values.get(path).and_then(|s| text.get(s.range()));
     assert_eq!(shown("a"), Some("é"));
@@ -61,7 +61,7 @@ fn places_are_those_of_the_values() {
 #[test]
 fn a_file_that_is_too_long_is_refused() {
     let text = format!("# {}\na: 1", "x".repeat(MAX_BYTES));
-    assert!(parse(&text, &mut Vec::new()).is_err());
+    assert!(parse(&text, "service chain", &mut Vec::new()).is_err());
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn anchors_inside_anchors_cost_their_copies_only() {
 #[test]
 fn aliases_stand_for_what_they_name() {
     assert_eq!(tree("a: &x {b: [1]}\nc: *x\n"), oracle("a: {b: [1]}\nc: {b: [1]}\n"));
-    let Ok(root) = parse("[&a 1, *a]", &mut Vec::new()) else { panic!("not read") };
+    let Ok(root) = parse("[&a 1, *a]", "service chain", &mut Vec::new()) else { panic!("not read") };
     let Value::List(items) = root.value else { panic!("not a list") };
     // An error in what an alias stands for is to be shown where it can be mended.
     assert_eq!(items.iter().map(|n| n.span.column).collect::<Vec<_>>(), [5, 5]);
