@@ -53,10 +53,12 @@ struct Seen {
 }
 
 impl Move {
-    /// Smaller is measured first: locating before confirming, short before long, and small loads first, since what is
-    /// found there cannot be overturned by what is found above.
+    /// Smaller is measured first: locating before confirming, and small loads first, since what is found there cannot
+    /// be overturned by what is found above. Locating begins with short trials; confirming begins with long ones, since
+    /// these count for goals with shorter trials too, and would overturn what was confirmed for them.
     pub(super) fn cost(&self) -> (bool, f64, f64) {
-        (self.kind == Kind::Confirm, self.duration_s, self.load_pps)
+        let confirm = self.kind == Kind::Confirm;
+        (confirm, if confirm { -self.duration_s } else { self.duration_s }, self.load_pps)
     }
 
     pub(super) fn words(&self) -> &'static str {
@@ -171,15 +173,15 @@ impl Hunter {
     }
 
     /// What the forwarding rate at a load that fails says of the capacity: a load just below it. `None` where that rate
-    /// was followed before, right after another hint (so that hints cannot lead on in small steps), or where it is too
-    /// close.
+    /// was followed before, right after another hint, or where a stride goes further: a system that loses the same share
+    /// at every load would else be walked down in steps of that share.
     fn hint(&self, goal: &Goal, high: f64, width: f64, history: &History) -> Option<f64> {
         if self.followed == Some(high) || matches!(self.last, Some((Kind::Hint, _))) {
             return None;
         }
         let capacity = history.forwarding_pps(high)? / (1.0 - goal.loss_ratio);
         let below = capacity * (-width / 2.0).exp();
-        (below < high * (-width / 2.0).exp()).then_some(below)
+        (below < high * (-self.stride).exp()).then_some(below)
     }
 
     /// Takes note of a trial that this goal wanted.
@@ -198,6 +200,7 @@ impl Hunter {
         }
         self.stride = match wish.kind {
             Kind::Up | Kind::Down => self.stride * 2.0,
+            Kind::Hint => self.stride,
             _ => goal.log_width() * (1.0 - 1e-9),
         };
         self.last = Some((wish.kind, wish.load_pps));
