@@ -7,9 +7,11 @@
 //! | a dataplane is started, and measured by trials | `dataplane` |
 //! | what others did on the host meanwhile | `host` |
 //! | trials and figures, as they are kept | `results` |
+//! | files and the page made of them | `report` |
 
 #![forbid(unsafe_code)]
 
 pub mod dataplane;
 pub mod host;
+pub mod report;
 pub mod results;
