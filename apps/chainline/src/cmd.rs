@@ -2,6 +2,7 @@
 //! `run(self) -> anyhow::Result<Exit>`, a `mod` line and a line in the list below; its help comes from the type's
 //! documentation.
 
+mod bench;
 mod doctor;
 mod generate;
 mod golden;
@@ -12,8 +13,7 @@ mod run;
 mod schema;
 mod validate;
 
-use crate::exit::Exit;
-
+/// The enum of a list of subcommands, each with the type of its arguments, whose `run` does the work.
 macro_rules! commands {
     ($($(#[$attribute:meta])* $name:ident($args:ty),)*) => {
         #[derive(Debug, clap::Subcommand)]
@@ -22,7 +22,7 @@ macro_rules! commands {
         }
 
         impl Command {
-            pub fn run(self) -> anyhow::Result<Exit> {
+            pub fn run(self) -> anyhow::Result<$crate::exit::Exit> {
                 match self {
                     $(Self::$name(args) => args.run(),)*
                 }
@@ -30,6 +30,7 @@ macro_rules! commands {
         }
     };
 }
+use commands;
 
 commands! {
     Run(run::Run),
@@ -37,6 +38,7 @@ commands! {
     Plan(plan::Plan),
     Graph(graph::Graph),
     Doctor(doctor::Doctor),
+    Bench(bench::Bench),
     Schema(schema::Schema),
     Golden(golden::Golden),
     #[command(hide = true)]

@@ -1,9 +1,11 @@
-//! What the host did meanwhile: stolen time, processor time of processes, and where a run took place.
+//! What the host did meanwhile: stolen time, processor time of processes; and where a run took place.
+
+mod manifest;
+
+pub use manifest::{environment, identity, manifest};
 
 use procfs::CurrentSI;
 use procfs::process::{Process, all_processes};
-use serde_json::{Value, json};
-use std::process::Command;
 
 /// What all cores did, in clock ticks, since the host was started or between two moments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,43 +81,6 @@ fn run_ns(process: &Process) -> u64 {
     // The process's own file tells of its first thread alone.
     let tasks = process.tasks().into_iter().flatten().flatten();
     tasks.filter_map(|t| t.schedstat().ok()).map(|s| s.sum_exec_runtime).sum()
-}
-
-/// Where the run took place: the report's own words, and what only this program knows.
-pub fn environment(report: &Value) -> Value {
-    let mut environment = report.clone();
-    let first_line = |path: &str| std::fs::read_to_string(path).map(|s| s.trim().to_owned()).ok();
-    let own = json!({
-        "commit": git(&["rev-parse", "HEAD"]),
-        "modified": git(&["status", "--porcelain", "--untracked-files=no"]).map(|s| !s.is_empty()),
-        "huge_pages": first_line("/proc/sys/vm/nr_hugepages").and_then(|n| n.parse::<u64>().ok()),
-        "transparent_huge_pages": first_line("/sys/kernel/mm/transparent_hugepage/enabled"),
-        "governor": first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-        "smt": first_line("/sys/devices/system/cpu/smt/active").map(|s| s == "1"),
-        "isolated_cores": first_line("/sys/devices/system/cpu/isolated"),
-        "autogroup": first_line("/proc/sys/kernel/sched_autogroup_enabled").map(|s| s == "1"),
-        "mitigations": mitigations(),
-    });
-    if let (Some(all), Some(own)) = (environment.as_object_mut(), own.as_object()) {
-        all.extend(own.clone());
-    }
-    environment
-}
-
-fn git(args: &[&str]) -> Option<String> {
-    let out = Command::new("git").args(args).output().ok().filter(|o| o.status.success())?;
-    String::from_utf8(out.stdout).ok().map(|s| s.trim().to_owned())
-}
-
-/// The kernel's word on each weakness of the processor that concerns it.
-fn mitigations() -> Value {
-    let files = std::fs::read_dir("/sys/devices/system/cpu/vulnerabilities").into_iter().flatten().flatten();
-    let words = files.filter_map(|f| {
-        let words = std::fs::read_to_string(f.path()).ok()?;
-        (words.trim() != "Not affected")
-            .then(|| (f.file_name().to_string_lossy().into_owned(), Value::from(words.trim())))
-    });
-    Value::Object(words.collect())
 }
 
 #[cfg(test)]

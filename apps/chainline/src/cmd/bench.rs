@@ -1,0 +1,24 @@
+//! `chainline bench`: measurements. A new one is a file under `bench/` with a `mod` line and a line in the list below,
+//! as in [`crate::cmd`].
+
+mod host;
+
+use crate::exit::Exit;
+
+/// Measures throughput, loss and latency of chains on this host.
+#[derive(Debug, clap::Args)]
+#[command(arg_required_else_help = true)]
+pub struct Bench {
+    #[command(subcommand)]
+    command: Command,
+}
+
+super::commands! {
+    Host(host::Host),
+}
+
+impl Bench {
+    pub fn run(self) -> anyhow::Result<Exit> {
+        self.command.run()
+    }
+}
