@@ -219,17 +219,17 @@ impl Search {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::session::Budget;
     use crate::trial::{Input, Measured, Observation};
 
     /// A system that forwards `capacity` frames a second and not one more.
-    pub(super) fn sharp(capacity: f64) -> impl FnMut(Input) -> Measured {
+    pub(crate) fn sharp(capacity: f64) -> impl FnMut(Input) -> Measured {
         move |trial| {
             let intended = (trial.load_pps * trial.duration_s) as u64;
             let received = intended.min((capacity * trial.duration_s) as u64);
-            Measured::Valid(Observation { seconds: trial.duration_s, intended, received, latency: None })
+            Measured::Valid(Observation::counted(trial.duration_s, intended, received))
         }
     }
 

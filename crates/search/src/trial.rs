@@ -55,9 +55,19 @@ pub struct Observation {
     /// Their latencies, where the measurer has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
+    /// Longest time between the arrivals of two successive frames in nanoseconds, where the measurer has it; what a reset
+    /// test reads the outage from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap_ns: Option<u64>,
 }
 
 impl Observation {
+    /// Counts without anything beside.
+    #[must_use]
+    pub fn counted(seconds: f64, intended: u64, received: u64) -> Self {
+        Self { seconds, intended, received, latency: None, gap_ns: None }
+    }
+
     /// RFC 9971's *Trial Loss Ratio*: the share of the frames that were to be sent and did not arrive, 0 to 1. Frames
     /// that the generator did not manage to send count as lost, as its section "Measurer" recommends.
     #[must_use]
@@ -74,6 +84,7 @@ impl From<&Outcome> for Observation {
             intended: outcome.intended,
             received: outcome.received,
             latency: outcome.latency.clone(),
+            gap_ns: None,
         }
     }
 }

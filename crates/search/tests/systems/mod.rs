@@ -150,7 +150,7 @@ impl System {
         move |trial| {
             let (intended, received) = system.trial(n, trial.load_pps, trial.duration_s);
             n += 1;
-            Measured::Valid(Observation { seconds: trial.duration_s, intended, received, latency: None })
+            Measured::Valid(Observation::counted(trial.duration_s, intended, received))
         }
     }
 }
