@@ -1,6 +1,7 @@
-//! The bytes of a frame: Ethernet II, IPv4 without options, UDP or TCP, a fixed payload.
+//! The bytes of a frame: Ethernet II, IPv4 without options, UDP or TCP, a fixed payload. Tags, IPv6 and flows that begin
+//! and end are in `template`.
 
-use crate::flow::{Flow, Proto};
+use crate::flow::{Ends, Proto};
 
 /// Length of the frame check sequence, which frame sizes count and buffers do not hold.
 pub const FCS_BYTES: u32 = 4;
@@ -11,17 +12,17 @@ pub const MAX_FRAME_BYTES: u32 = 9022;
 /// Bytes of a frame that depend on flow and length: one cache line.
 pub const HEAD_BYTES: usize = 64;
 
-const IP: usize = 14;
+pub(crate) const IP: usize = 14;
 const L4: usize = IP + 20;
 const UDP_END: usize = L4 + 8;
 const TCP_END: usize = L4 + 20;
 const MAX_BYTES: usize = (MAX_FRAME_BYTES - FCS_BYTES) as usize;
 
-const TTL: u8 = 64;
+pub(crate) const TTL: u8 = 64;
 
 /// Every frame's bytes from the payload on; index 0 is the first byte of the frame. Incrementing octets from the
 /// end of a UDP header on, as in the test frame of RFC 2544 appendix C.2.6.4.
-static PATTERN: [u8; MAX_BYTES] = {
+pub(crate) static PATTERN: [u8; MAX_BYTES] = {
     let mut bytes = [0; MAX_BYTES];
     let mut i = UDP_END;
     while i < MAX_BYTES {
@@ -50,6 +51,9 @@ const _: () = assert!(size_of::<Head>() == HEAD_BYTES && align_of::<Head>() == H
 pub struct Frame<'a> {
     /// The first 64 bytes. A frame of 60 bytes ends before the last four, which are payload nobody sees.
     pub head: &'a Head,
+    /// The bytes from the 64th on that differ from [`payload`]: the rest of headers that are longer (TCP over IPv6). Empty
+    /// for most.
+    pub more: &'a [u8],
     /// Length in bytes without FCS: 60 to 9018.
     pub len: u16,
     /// The flow's number, from 0.
@@ -67,11 +71,14 @@ impl Frame<'_> {
         let head = len.min(HEAD_BYTES);
         buf[..head].copy_from_slice(&self.head.0[..head]);
         buf[head..].copy_from_slice(payload(self.len));
+        if let Some(more) = buf.get_mut(HEAD_BYTES..HEAD_BYTES + self.more.len()) {
+            more.copy_from_slice(self.more);
+        }
         Some(len)
     }
 }
 
-/// All that frames of one size and any flow have in common.
+/// All that plain frames of one size and any flow have in common.
 #[derive(Clone, Debug)]
 pub(crate) struct SizeClass {
     /// Length in bytes without FCS.
@@ -116,7 +123,7 @@ impl SizeClass {
 
     /// Writes the head of a frame of `flow`.
     #[inline]
-    pub(crate) fn write_head(&self, flow: Flow, head: &mut Head) {
+    pub(crate) fn write_head(&self, flow: Ends, head: &mut Head) {
         *head = self.base;
         let addresses = flow.address_sum();
         let ports = u32::from(flow.src_port) + u32::from(flow.dst_port);
@@ -139,7 +146,7 @@ impl SizeClass {
 }
 
 /// Sum of big-endian 16-bit words; an odd last byte is the upper half of a word (RFC 1071).
-fn sum(bytes: &[u8]) -> u32 {
+pub(crate) fn sum(bytes: &[u8]) -> u32 {
     let mut words = bytes.chunks_exact(2);
     let whole: u32 = words.by_ref().map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
     whole + words.remainder().first().map_or(0, |&b| u32::from(b) << 8)
@@ -147,7 +154,7 @@ fn sum(bytes: &[u8]) -> u32 {
 
 /// A sum of up to 65,537 words as one word, carries added back in.
 #[inline]
-const fn fold(sum: u32) -> u16 {
+pub(crate) const fn fold(sum: u32) -> u16 {
     let sum = (sum & 0xffff) + (sum >> 16);
     ((sum & 0xffff) + (sum >> 16)) as u16
 }
@@ -159,12 +166,12 @@ mod tests {
 
     const MACS: ([u8; 6], [u8; 6]) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
 
-    fn frame_of(frame_bytes: u16, flow: Flow) -> Vec<u8> {
-        let class = SizeClass::new(frame_bytes, flow.proto, MACS.0, MACS.1);
+    fn frame_of(frame_bytes: u16, proto: Proto, flow: Ends) -> Vec<u8> {
+        let class = SizeClass::new(frame_bytes, proto, MACS.0, MACS.1);
         let mut head = Head([0; HEAD_BYTES]);
         class.write_head(flow, &mut head);
         let mut buf = vec![0; 9100];
-        let len = Frame { head: &head, len: class.len, flow: 0, flow_hash: 0 }.write(&mut buf).unwrap();
+        let len = Frame { head: &head, more: &[], len: class.len, flow: 0, flow_hash: 0 }.write(&mut buf).unwrap();
         buf.truncate(len);
         buf
     }
@@ -176,7 +183,7 @@ mod tests {
             frame_bytes in 64_u16..=9022, src: u32, dst: u32, src_port: u16, dst_port: u16, tcp: bool
         ) {
             let proto = if tcp { Proto::Tcp } else { Proto::Udp };
-            let bytes = frame_of(frame_bytes, Flow { src, dst, src_port, dst_port, proto });
+            let bytes = frame_of(frame_bytes, proto, Ends { src, dst, src_port, dst_port });
             prop_assert_eq!(bytes.len(), usize::from(frame_bytes) - 4);
             prop_assert_eq!(fold(sum(&bytes[IP..L4])), 0xffff, "IPv4");
             let pseudo = sum(&bytes[IP + 12..L4]) + u32::from(proto.number()) + (bytes.len() - L4) as u32;
@@ -190,7 +197,7 @@ mod tests {
         // One of the 65,536 source ports makes the sum 0xffff.
         let all_ones = (0..=u16::MAX)
             .filter(|&src_port| {
-                let bytes = frame_of(64, Flow { src: 1, dst: 2, src_port, dst_port: 0, proto: Proto::Udp });
+                let bytes = frame_of(64, Proto::Udp, Ends { src: 1, dst: 2, src_port, dst_port: 0 });
                 bytes[L4 + 6..L4 + 8] == [0xff, 0xff]
             })
             .count();
@@ -201,7 +208,7 @@ mod tests {
     fn a_frame_that_does_not_fit_is_not_written() {
         let head = Head([1; HEAD_BYTES]);
         let mut buf = [0; 99];
-        assert_eq!(Frame { head: &head, len: 100, flow: 0, flow_hash: 0 }.write(&mut buf), None);
+        assert_eq!(Frame { head: &head, more: &[], len: 100, flow: 0, flow_hash: 0 }.write(&mut buf), None);
         assert_eq!(buf, [0; 99]);
     }
 }

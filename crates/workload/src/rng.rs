@@ -25,6 +25,12 @@ impl Rng {
         mix64(self.0)
     }
 
+    /// Above 0 and at most 1, in steps of 2^-53.
+    #[inline]
+    pub(crate) fn unit(&mut self) -> f64 {
+        ((self.next_u64() >> 11) + 1) as f64 / 9_007_199_254_740_992.0
+    }
+
     /// Below `n`, by multiply and shift; the bias is under `n` / 2^32.
     #[inline]
     pub(crate) fn below(&mut self, n: u32) -> u32 {

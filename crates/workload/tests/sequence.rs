@@ -66,7 +66,7 @@ fn too_many_flows_or_none_are_refused() {
 #[test]
 fn flows_that_the_space_does_not_have_are_refused() {
     let host = |a| Prefix { addr: [a, 0, 0, 1].into(), len: 32 };
-    let space = Space { proto: Proto::Udp, src: host(10), dst: host(20), dst_ports: 53..=53 };
+    let space = Space { src: host(10), dst: host(20), dst_ports: 53..=53, ..Space::default() };
     let make = |flows, dst_ports| {
         let space = Space { dst_ports, ..space.clone() };
         Workload::new(&Spec { space, flows, ..Spec::new(Mix::constant(64).unwrap()) }).map(|_| ())
@@ -75,7 +75,7 @@ fn flows_that_the_space_does_not_have_are_refused() {
     assert_eq!(make(64_513, 53..=53), Err(Error::Capacity { flows: 64_513, capacity: 64_512 }));
     #[allow(clippy::reversed_empty_ranges)]
     let reversed = 54..=53;
-    assert_eq!(make(1, reversed), Err(Error::Ports { first: 54, last: 53 }));
+    assert_eq!(make(1, reversed), Err(Error::Ports { what: "destination", first: 54, last: 53 }));
 }
 
 #[test]

@@ -4,7 +4,6 @@
 use chainline_workload::{Mix, Order, Proto, Space, Spec, Workload};
 use pcap::{Capture, Linktype, Packet, PacketHeader};
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Command;
 
@@ -43,8 +42,7 @@ fn tshark_reads_what_the_spec_says() {
         let flow_of: BTreeMap<String, u32> = (0..50)
             .map(|i| {
                 let f = workload.flow(i).unwrap();
-                let [src, dst] = [f.src, f.dst].map(Ipv4Addr::from);
-                (format!("{src}\t{dst}\t{}\t{}", f.src_port, f.dst_port), i)
+                (format!("{}\t{}\t{}\t{}", f.src, f.dst, f.src_port, f.dst_port), i)
             })
             .collect();
         let mut got = BTreeMap::new();

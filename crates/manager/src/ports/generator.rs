@@ -6,7 +6,6 @@ use crate::buffers::Buffers;
 use chainline_chain::model;
 use chainline_shm::{BufId, Clock, Desc, HEADROOM};
 use chainline_workload::{Mix, Prefix, Proto, Space, Spec, Workload};
-use std::net::IpAddr;
 
 /// The port `generator`.
 pub struct Generator {
@@ -25,10 +24,7 @@ impl Generator {
     /// When sizes, flows or addresses cannot be had together.
     pub fn open(spec: &model::Generator, clock: &Clock) -> Result<Self, PortError> {
         let parts: Vec<_> = spec.sizes().iter().map(|p| (u32::from(p.frame_bytes), p.weight)).collect();
-        let prefix = |p: &model::Prefix| match p.addr {
-            IpAddr::V4(addr) => Ok(Prefix { addr, len: p.len }),
-            IpAddr::V6(_) => Err(PortError::Range(format!("{p}: only IPv4 prefixes can be generated so far"))),
-        };
+        let prefix = |p: &model::Prefix| Prefix { addr: p.addr, len: p.len };
         let mix = Mix::weighted(&parts)?;
         let mean = mix.mean_frame_bytes() - f64::from(model::FCS_BYTES);
         let mut workload = Spec::new(mix);
@@ -36,9 +32,10 @@ impl Generator {
         workload.seed = spec.seed;
         workload.space = Space {
             proto: if spec.proto == 6 { Proto::Tcp } else { Proto::Udp },
-            src: prefix(&spec.src)?,
-            dst: prefix(&spec.dst)?,
+            src: prefix(&spec.src),
+            dst: prefix(&spec.dst),
             dst_ports: spec.dst_port.first..=spec.dst_port.last,
+            ..Space::default()
         };
         Ok(Self {
             workload: Workload::new(&workload)?,

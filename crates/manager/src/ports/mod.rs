@@ -108,9 +108,6 @@ pub enum PortError {
     /// A mix of frame sizes.
     #[error("generator: {0}")]
     Mix(#[from] chainline_workload::MixError),
-    /// A generator's address range.
-    #[error("generator: {0}")]
-    Range(String),
     /// A DPDK device.
     #[error("{0}")]
     Device(String),
