@@ -138,7 +138,8 @@ fn play<const N: usize>(capacity: u32, on_full: OnFull, ops: &[Op]) -> Result<()
         prop_assert_eq!(there, model.iter().map(|(k, e)| (*k, e.value)).collect::<HashMap<_, _>>());
         let mut values: Vec<u64> = table.entries_mut().map(|e| *e).collect();
         let mut known: Vec<u64> = model.values().map(|e| e.value).collect();
-        (values.sort_unstable(), known.sort_unstable());
+        values.sort_unstable();
+        known.sort_unstable();
         prop_assert_eq!(values, known);
     }
     Ok(())
