@@ -5,7 +5,14 @@ use serde_json::Value;
 
 /// All that are built in.
 pub fn registry() -> Registry {
-    Registry::new([nf_firewall::KIND, nf_forward::KIND, nf_l3fwd::KIND, nf_monitor::KIND, nf_synthetic::KIND])
+    Registry::new([
+        nf_firewall::KIND,
+        nf_forward::KIND,
+        nf_l3fwd::KIND,
+        nf_lb::KIND,
+        nf_monitor::KIND,
+        nf_synthetic::KIND,
+    ])
 }
 
 /// Builds an NF of a built-in kind, or of the shared object that `kind` is the path of.

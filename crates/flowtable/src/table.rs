@@ -172,6 +172,12 @@ impl<const N: usize, E: Copy + Default> FlowTable<N, E> {
         keys.asked = (self.stats.added, self.ended);
     }
 
+    /// Tells the time to what comes before this burst's [`FlowTable::look_up`].
+    #[inline]
+    pub fn advance(&mut self, now_ns: u64) {
+        self.now = units(now_ns);
+    }
+
     /// Where key `i` is now, after all that was inserted and removed since [`FlowTable::look_up`].
     #[inline]
     #[must_use]

@@ -37,6 +37,7 @@ mod error;
 pub mod golden;
 mod kind;
 mod verdict;
+pub mod words;
 
 pub use burst::{Burst, MAX_BURST, Packet, PacketMeta};
 pub use ctx::{Counter, Ctx, HoldId, Holds};

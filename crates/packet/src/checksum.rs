@@ -119,6 +119,79 @@ pub const fn update32(checksum: u16, old: u32, new: u32) -> u16 {
     update(update(checksum, (old >> 16) as u16, (new >> 16) as u16), old as u16, new as u16)
 }
 
+/// What changing some 16-bit words does to every checksum over them: [`update`] for many words, or many packets, at once.
+///
+/// ```
+/// use chainline_packet::checksum::{Delta, update32};
+/// let delta = Delta::new().bytes(&[192, 0, 2, 1], &[10, 0, 0, 7]);
+/// assert_eq!(delta.apply(0x1234), update32(0x1234, 0xc000_0201, 0x0a00_0007));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Delta(u32);
+
+impl Delta {
+    /// No change.
+    #[inline]
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(0)
+    }
+
+    /// A word changed from `old` to `new`.
+    #[inline]
+    #[must_use]
+    pub const fn word(self, old: u16, new: u16) -> Self {
+        let sum = self.0 + !old as u32 + new as u32;
+        Self((sum & 0xffff) + (sum >> 16))
+    }
+
+    /// Bytes at an even offset changed; an odd last one, and what one slice has more than the other, is left out.
+    #[must_use]
+    pub fn bytes(self, old: &[u8], new: &[u8]) -> Self {
+        let pairs = old.chunks_exact(2).zip(new.chunks_exact(2));
+        pairs.fold(self, |d, (o, n)| d.word(u16::from_be_bytes([o[0], o[1]]), u16::from_be_bytes([n[0], n[1]])))
+    }
+
+    /// Both changes.
+    #[inline]
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        let sum = self.0 + other.0;
+        Self((sum & 0xffff) + (sum >> 16))
+    }
+
+    /// The change undone.
+    #[must_use]
+    pub const fn reversed(self) -> Self {
+        let sum = (self.0 & 0xffff) + (self.0 >> 16);
+        let sum = (sum & 0xffff) + (sum >> 16);
+        Self(!(sum as u16) as u32)
+    }
+
+    /// The checksum after the change (RFC 1624, equation 3).
+    #[inline]
+    #[must_use]
+    pub const fn apply(self, checksum: u16) -> u16 {
+        let sum = !checksum as u32 + self.0;
+        let sum = (sum & 0xffff) + (sum >> 16);
+        !((sum & 0xffff) + (sum >> 16)) as u16
+    }
+
+    /// The same for UDP, where 0 means "no checksum" and stays, and a checksum that comes to 0 is written as 0xffff
+    /// (RFC 768).
+    #[inline]
+    #[must_use]
+    pub const fn apply_udp(self, checksum: u16) -> u16 {
+        if checksum == 0 {
+            return 0;
+        }
+        match self.apply(checksum) {
+            0 => 0xffff,
+            sum => sum,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,6 +231,26 @@ mod tests {
             let fresh = checksum(&data);
             let updated = update(before, old, new);
             prop_assert!(updated == fresh || data.iter().all(|&b| b == 0), "{updated:04x} {fresh:04x}");
+        }
+
+        #[test]
+        fn a_delta_equals_a_new_sum(mut data in proptest::collection::vec(1u8.., 40..60), new: [u8; 16], udp: bool) {
+            let before = checksum(&data);
+            let old = data[8..24].to_vec();
+            let delta = Delta::new().bytes(&old, &new);
+            data[8..24].copy_from_slice(&new);
+            let fresh = checksum(&data);
+            let halves = Delta::new().bytes(&old[..8], &new[..8]).plus(Delta::new().bytes(&old[8..], &new[8..]));
+            prop_assert_eq!(halves.apply(before), delta.apply(before));
+            if udp {
+                let written = if before == 0 { 0xffff } else { before };
+                prop_assert_eq!(delta.apply_udp(written), if fresh == 0 { 0xffff } else { fresh });
+                prop_assert_eq!(delta.apply_udp(0), 0);
+            } else {
+                prop_assert_eq!(delta.apply(before), fresh);
+            }
+            // 0xffff instead of 0 is the same number; checksums over data that are not zero never have it.
+            prop_assert_eq!(delta.reversed().apply(fresh) % 0xffff, before % 0xffff);
         }
 
         #[test]

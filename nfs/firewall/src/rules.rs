@@ -2,10 +2,9 @@
 
 mod classbench;
 mod readable;
-mod words;
 
+pub(crate) use chainline_nf::words::Fault;
 use std::net::{Ipv4Addr, Ipv6Addr};
-pub(crate) use words::Fault;
 
 /// What happens to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]

@@ -3,8 +3,8 @@
 //!
 //! `@SRC/LEN DST/LEN LOW : HIGH LOW : HIGH PROTO/MASK [DETAIL/MASK]`
 
-use super::words::{Fault, Words};
 use super::{Masked, Ports, Prefix, Rule, decimal, prefix, same_family};
+use chainline_nf::words::{Fault, Words};
 
 pub(super) fn parse(text: &str) -> Result<Rule, Fault> {
     let mut words = Words::new(text);

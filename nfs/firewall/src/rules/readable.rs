@@ -8,8 +8,8 @@
 //! default allow
 //! ```
 
-use super::words::{Fault, Word, Words};
 use super::{Action, Line, Masked, Ports, Prefix, Rule, decimal, prefix, same_family};
+use chainline_nf::words::{Fault, Word, Words};
 use chainline_packet::proto;
 
 /// Port ranges in one list; each pair of a source and a destination range is a rule to `rte_acl`.

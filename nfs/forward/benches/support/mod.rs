@@ -41,6 +41,12 @@ pub struct Rig {
 impl Rig {
     /// Builds the NF; files are relative to its package. `flows` is rounded up to whole bursts.
     pub fn new(kind: &Kind, args: serde_json::Value, flows: usize) -> Self {
+        // Destinations far apart, so that a route table is not always asked in one place.
+        Self::towards(kind, args, flows, |i| i.wrapping_mul(0x9e37_79b9) & 0x7fff_ffff)
+    }
+
+    /// As [`Rig::new`], with flow `i` to the address `destination(i)`.
+    pub fn towards(kind: &Kind, args: serde_json::Value, flows: usize, destination: fn(u32) -> u32) -> Self {
         let mut env = Env::new(Path::new("."), &[]);
         let nf = (kind.build)(args, &mut env).unwrap_or_else(|e| panic!("{}: {e}", kind.name));
         let declared: Declared = env.into_declared();
@@ -48,11 +54,11 @@ impl Rig {
         let flows = flows.next_multiple_of(BURST);
         let (mut buffers, mut headers, mut metas) = (Vec::new(), Vec::new(), Vec::new());
         for i in 0..flows as u32 {
-            let frame = frame(i);
+            let frame = frame(i, destination(i));
             let mut buffer = [0; HEADROOM + FRAME_LEN];
             buffer[HEADROOM..].copy_from_slice(&frame);
             buffers.push(buffer);
-            headers.push(ip_header(i));
+            headers.push(ip_header(i, destination(i)));
             metas.push(PacketMeta { flow_hash: flow_hash(&parse(&frame).tuple), ..PacketMeta::default() });
         }
         Self { nf, counters, buffers, headers, metas, next: 0 }
@@ -77,21 +83,21 @@ impl Rig {
     }
 }
 
-fn ip_header(i: u32) -> [u8; 20] {
+fn ip_header(i: u32, destination: u32) -> [u8; 20] {
     let mut h = [0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 0, 192, 168, 0, 0];
     h[13..16].copy_from_slice(&i.to_be_bytes()[1..]);
-    // Destinations far apart, so that a route table is not always asked in one place.
-    h[16..20].copy_from_slice(&(i.wrapping_mul(0x9e37_79b9) & 0x7fff_ffff).to_be_bytes());
+    h[16..20].copy_from_slice(&destination.to_be_bytes());
     let sum = chainline_packet::checksum::checksum(&h);
     h[10..12].copy_from_slice(&sum.to_be_bytes());
     h
 }
 
-fn frame(i: u32) -> [u8; FRAME_LEN] {
+fn frame(i: u32, destination: u32) -> [u8; FRAME_LEN] {
     let mut p = [0; FRAME_LEN];
     p[..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0]);
-    p[14..34].copy_from_slice(&ip_header(i));
-    p[34..40].copy_from_slice(&[0x30, 0x39, 0, 53, 0, 26]);
+    p[14..34].copy_from_slice(&ip_header(i, destination));
+    // A checksum that is there, so that NFs which mend it do, and need not be right.
+    p[34..42].copy_from_slice(&[0x30, 0x39, 0, 53, 0, 26, 0x12, 0x34]);
     p
 }
 
@@ -100,9 +106,20 @@ fn frame(i: u32) -> [u8; FRAME_LEN] {
 /// `--toggle-collect='*NfObject*process*'` leaves out this program as well.
 #[allow(dead_code)]
 pub fn instructions(kind: &Kind, args: serde_json::Value) {
+    count(kind, |flows| Rig::new(kind, args.clone(), flows));
+}
+
+/// As [`instructions`], with flow `i` to the address `destination(i)`.
+#[allow(dead_code)]
+pub fn instructions_towards(kind: &Kind, args: serde_json::Value, destination: fn(u32) -> u32) {
+    count(kind, |flows| Rig::towards(kind, args.clone(), flows, destination));
+}
+
+#[allow(dead_code)]
+fn count(kind: &Kind, rig: impl Fn(usize) -> Rig) {
     // `cargo bench` adds `--bench`.
     let bursts = std::env::args().find_map(|a| a.parse::<u32>().ok()).unwrap_or(1000);
-    let mut rig = Rig::new(kind, args, 1024);
+    let mut rig = rig(1024);
     // Until tables know all flows.
     for _ in 0..1024 / BURST {
         rig.burst();
@@ -114,7 +131,12 @@ pub fn instructions(kind: &Kind, args: serde_json::Value) {
 /// For `benches/burst.rs`: times bursts of `flows` flows.
 #[allow(dead_code)]
 pub fn bursts(bencher: divan::Bencher<'_, '_>, kind: &Kind, args: serde_json::Value, flows: usize) {
-    let mut rig = Rig::new(kind, args, flows);
+    time(bencher, Rig::new(kind, args, flows), flows);
+}
+
+/// Times a rig of `flows` flows.
+#[allow(dead_code)]
+pub fn time(bencher: divan::Bencher<'_, '_>, mut rig: Rig, flows: usize) {
     for _ in 0..flows.div_ceil(BURST) {
         rig.burst();
     }
