@@ -128,11 +128,12 @@ impl Hunter {
                 _ => confirm(high.load),
             },
             (None, Some(high)) => {
-                let (kind, down) = match self.hint(goal, high.load, width, history) {
+                let (kind, down) = match self.hint(goal, high.load, None, width, history) {
                     Some(hint) => (Kind::Hint, hint),
                     None => (Kind::Down, high.load * (-self.stride).exp()),
                 };
-                locate(kind, if down > min * (width / 2.0).exp() { down } else { min })
+                // The minimum is not where the capacity is thought to be, but where thinking ends.
+                if down > min * (width / 2.0).exp() { locate(kind, down) } else { locate(Kind::Down, min) }
             }
             (Some(low), Some(high)) if goal.is_narrow(low.load, high.load) => {
                 let open = [low, high].into_iter().filter(|s| s.class == Class::Undecided);
@@ -152,8 +153,7 @@ impl Hunter {
     fn between(&self, goal: &Goal, (low, high): (f64, f64), width: f64, history: &History) -> (Kind, f64) {
         let gap = (high / low).ln();
         if gap > 2.0 * width {
-            let from = low * (width / 2.0).exp();
-            if let Some(hint) = self.hint(goal, high, width, history).filter(|hint| *hint > from) {
+            if let Some(hint) = self.hint(goal, high, Some(low), width, history) {
                 return (Kind::Hint, hint);
             }
         }
@@ -172,16 +172,35 @@ impl Hunter {
         (Kind::Halve, (low.ln() / 2.0 + high.ln() / 2.0).exp())
     }
 
-    /// What the forwarding rate at a load that fails says of the capacity: a load just below it. `None` where that rate
-    /// was followed before, right after another hint, or where a stride goes further: a system that loses the same share
-    /// at every load would else be walked down in steps of that share.
-    fn hint(&self, goal: &Goal, high: f64, width: f64, history: &History) -> Option<f64> {
+    /// What the forwarding rate at the smallest load that fails says of the capacity: a load just below it. With a larger
+    /// load measured, the line through both rates is followed to where it meets what the goal allows, which is exact for
+    /// a rate that changes linearly in overload; else, or where that leads nowhere, the rate is taken for constant.
+    ///
+    /// Where the capacity seems to be within a width of a load that holds, the load a width above that one.
+    ///
+    /// `None` where that load was followed before, right after another hint, or where a stride goes further: a system
+    /// that loses the same share at every load would else be walked down in steps of that share.
+    fn hint(&self, goal: &Goal, high: f64, low: Option<f64>, width: f64, history: &History) -> Option<f64> {
         if self.followed == Some(high) || matches!(self.last, Some((Kind::Hint, _))) {
             return None;
         }
-        let capacity = history.forwarding_pps(high)? / (1.0 - goal.loss_ratio);
-        let below = capacity * (-width / 2.0).exp();
-        (below < high * (-self.stride).exp()).then_some(below)
+        let rate = history.forwarding_pps(high)?;
+        let allowed = 1.0 - goal.loss_ratio;
+        let next = history.loads().map(|(load, _)| load).find(|load| *load > high);
+        let line = next.and_then(|next| {
+            let slope = (history.forwarding_pps(next)? - rate) / (next - high);
+            Some((rate - slope * high) / (allowed - slope)).filter(|capacity| *capacity > 0.0)
+        });
+        let (up, half) = (width.exp(), (width / 2.0).exp());
+        let to_try = |capacity: f64| match low {
+            Some(low) if capacity / half > low * half => Some(capacity / half),
+            Some(low) if capacity * up >= low => Some(low * up),
+            Some(_) => None,
+            None => Some(capacity / half),
+        };
+        // A division by nothing gives infinity or no number, and neither is less.
+        let fits = |load: &f64| *load < high * (-self.stride).exp();
+        [line, Some(rate / allowed)].into_iter().flatten().filter_map(to_try).find(fits)
     }
 
     /// Takes note of a trial that this goal wanted.
@@ -199,7 +218,7 @@ impl Hunter {
             self.followed = self.interval_high_before(goal, wish.load_pps, history);
         }
         self.stride = match wish.kind {
-            Kind::Up | Kind::Down => self.stride * 2.0,
+            Kind::Up | Kind::Down => self.stride * 4.0,
             Kind::Hint => self.stride,
             _ => goal.log_width() * (1.0 - 1e-9),
         };
