@@ -15,3 +15,4 @@ pub mod dataplane;
 pub mod host;
 pub mod report;
 pub mod results;
+pub mod rivals;

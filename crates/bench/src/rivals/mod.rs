@@ -1,0 +1,18 @@
+//! Other dataplanes under the same test: each is an *adapter file* that says how to start it, when it is ready, how to
+//! read its counters and how to stop it, in a *lab* of its own.
+//!
+//! | step | where |
+//! |---|---|
+//! | an adapter file is read | `decode` → [`adapter::Spec`] |
+//! | namespaces, veth pairs, a directory | [`lab::Lab`] |
+//! | started, asked, stopped | [`started::Started`], over [`process`] |
+
+pub mod adapter;
+pub mod builtin;
+mod decode;
+pub mod lab;
+pub mod process;
+pub mod started;
+pub mod words;
+
+pub use decode::load;
