@@ -251,7 +251,8 @@ impl Pattern {
     pub fn new(text: &str) -> Result<Self, String> {
         let built = regex::RegexBuilder::new(text).multi_line(true).size_limit(Self::MOST_BYTES).build();
         // The library draws the place over several lines; the last one says what is wrong.
-        built.map(Self).map_err(|e| e.to_string().lines().last().unwrap_or_default().trim().to_owned())
+        let last = |e: regex::Error| e.to_string().lines().last().unwrap_or_default().trim().to_owned();
+        built.map(Self).map_err(|e| last(e).trim_start_matches("error: ").to_owned())
     }
 
     /// The sum of the numbers that its first group finds; `None` if it finds none.

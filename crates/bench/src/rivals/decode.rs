@@ -18,6 +18,21 @@ pub fn load(bytes: &[u8], name: &Path) -> Result<Document<Spec>, Diagnostics> {
     document::load(bytes, name, &document::Kind { name: KIND, noun: "dataplane" }, spec)
 }
 
+/// The same file as JSON, as it stands: for tools that know JSON Schema.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn json(bytes: &[u8], name: &Path) -> Result<serde_json::Value, Diagnostics> {
+    let kind = document::Kind { name: KIND, noun: "dataplane" };
+    let read = document::load(bytes, name, &kind, |_, node| Some(node.to_json()))?;
+    Ok(serde_json::json!({
+        "apiVersion": chainline_chain::model::API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": read.name},
+        "spec": read.spec,
+    }))
+}
+
 fn spec(d: &mut Decoder, node: &Node) -> Option<Spec> {
     let mut f = Fields::of(d, node, "a map with `title`, `ports` and `start`")?;
     let title = f.required(d, "title", text);
@@ -66,30 +81,21 @@ fn spec(d: &mut Decoder, node: &Node) -> Option<Spec> {
     })
 }
 
+/// A text; whole numbers need no quotes.
 fn text(d: &mut Decoder, node: &Node) -> Option<Text> {
-    let text = d.text(node, "a text")?;
+    let number;
+    let text = match &node.value {
+        Value::Int(i) => {
+            number = i.to_string();
+            &number
+        }
+        _ => d.text(node, "a text")?,
+    };
     if text.contains('\0') {
         return d.expected(node, "a text without NUL");
     }
-    match Text::new(text) {
-        Ok(text) => Some(text),
-        Err((message, Some(help))) => {
-            d.error_with_help(node.span, message, help);
-            None
-        }
-        Err((message, None)) => {
-            d.error(node.span, message);
-            None
-        }
-    }
-}
-
-/// A word of a command: numbers need no quotes.
-fn word(d: &mut Decoder, node: &Node) -> Option<Text> {
-    match &node.value {
-        Value::Int(i) => Text::new(&i.to_string()).ok(),
-        _ => text(d, node),
-    }
+    let read = Text::new(text);
+    read.map_err(|(message, help)| d.error_with_help(node.span, message, help)).ok()
 }
 
 fn command(d: &mut Decoder, node: &Node) -> Option<Vec<Text>> {
@@ -98,7 +104,7 @@ fn command(d: &mut Decoder, node: &Node) -> Option<Vec<Text>> {
     if items.is_empty() {
         return d.expected(node, WHAT);
     }
-    let words = d.list(node, WHAT, word)?;
+    let words = d.list(node, WHAT, text)?;
     if words.first().is_some_and(|w| w.raw().is_empty()) {
         d.error(items[0].span, "found an empty program, expected its name");
         return None;
@@ -173,7 +179,7 @@ fn texts(
         if let Err(expected) = good(key) {
             d.error(*key_span, format_args!("found {}, expected {expected}", quote(key)));
         }
-        map.extend(d.within(key, |d| word(d, node)).map(|text| (key.clone(), text)));
+        map.extend(d.within(key, |d| text(d, node)).map(|text| (key.clone(), text)));
     }
     Some(map)
 }
@@ -216,7 +222,10 @@ fn step(d: &mut Decoder, node: &Node) -> Option<Step> {
     let within_ms = f.optional(d, "within_ms", |d, n| d.int(n, WITHIN));
     let there: Vec<_> = Action::WORDS.iter().filter(|w| f.node(w).is_some()).collect();
     if there.len() != 1 {
-        let found = document::one_of(there.iter().map(|w| **w));
+        let found = match there.as_slice() {
+            [] => "none of them".to_owned(),
+            there => there.iter().map(|w| format!("`{w}`")).collect::<Vec<_>>().join(" and "),
+        };
         let words = document::one_of(Action::WORDS.iter().copied());
         d.error(node.span, format_args!("found {found}, expected exactly one of {words}"));
     }

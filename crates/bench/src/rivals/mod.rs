@@ -15,4 +15,10 @@ pub mod process;
 pub mod started;
 pub mod words;
 
-pub use decode::load;
+pub use decode::{json, load};
+
+/// The JSON Schema of adapter files.
+#[must_use]
+pub fn schema() -> serde_json::Value {
+    chainline_chain::document::schema_of::<adapter::File>().to_value()
+}

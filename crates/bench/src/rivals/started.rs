@@ -303,7 +303,7 @@ impl Started {
         let mut process = Process::start(&self.command(words)).map_err(|e| format!("cannot start `{line}`: {e}"))?;
         match process.finish(within) {
             Some(end) => Ok((end, process.since(0))),
-            None => Err(format!("`{line}` hangs: it did not end within {} ms", within.as_millis())),
+            None => Err(format!("`{line}` hangs: it did not end within {} ms", within.as_micros().div_ceil(1000))),
         }
     }
 

@@ -1,14 +1,30 @@
 //! Texts with placeholders.
 
 use chainline_chain::document::did_you_mean;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use std::fmt::Write as _;
 
 /// A text of an adapter file whose placeholders are all known.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Text(String);
+
+impl JsonSchema for Text {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Text".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let mut places = String::new();
+        for (name, what) in PLACEHOLDERS {
+            let _ = write!(places, "; `{{{name}}}`: {what}");
+        }
+        json_schema!({
+            "description": format!("A text with placeholders{places}. Whole numbers need no quotes."),
+            "type": ["string", "integer"],
+        })
+    }
+}
 
 /// What the placeholders stand for in one lab. The documentation of each is in `docs/benchmarking.md`.
 #[derive(Clone, Debug, Default)]
@@ -79,7 +95,7 @@ impl Text {
     ///
     /// # Errors
     /// The first that is not, and what may have been meant.
-    pub fn new(text: &str) -> Result<Self, (String, Option<String>)> {
+    pub fn new(text: &str) -> Result<Self, (String, String)> {
         let known = || PLACEHOLDERS.iter().map(|(name, _)| *name);
         for part in parts(text) {
             if let Part::Place(name) = part
@@ -90,7 +106,7 @@ impl Text {
                     let _ = write!(message, " {{{k}}}");
                 }
                 let help = did_you_mean(name, known());
-                return Err((message, help.or_else(|| Some(format!("write `{{{{{name}}}}}` for the text itself")))));
+                return Err((message, help.unwrap_or_else(|| format!("write `{{{{{name}}}}}` for the text itself"))));
             }
         }
         Ok(Self(text.to_owned()))
@@ -145,7 +161,7 @@ mod tests {
         assert_eq!(fill("table ip t { chain c { type filter; } }"), "table ip t { chain c { type filter; } }");
         let (message, help) = Text::new("x {inn}").unwrap_err();
         assert!(message.starts_with("unknown placeholder `{inn}`, expected one of {in} {out}"), "{message}");
-        assert_eq!(help.unwrap(), "did you mean `in`?");
+        assert_eq!(help, "did you mean `in`?");
     }
 
     proptest! {
