@@ -5,6 +5,7 @@
 //! | step | where |
 //! |---|---|
 //! | a dataplane is started, and measured by trials | `dataplane` |
+//! | other dataplanes are started, asked, stopped, by adapter files | `rivals` |
 //! | what others did on the host meanwhile | `host` |
 //! | trials and figures, as they are kept | `results` |
 //! | files and the page made of them | `report` |
