@@ -152,10 +152,10 @@ impl Hunter {
     /// A load between one that seems to hold and one that seems to fail, more than a width apart.
     fn between(&self, goal: &Goal, (low, high): (f64, f64), width: f64, history: &History) -> (Kind, f64) {
         let gap = (high / low).ln();
-        if gap > 2.0 * width {
-            if let Some(hint) = self.hint(goal, high, Some(low), width, history) {
-                return (Kind::Hint, hint);
-            }
+        if gap > 2.0 * width
+            && let Some(hint) = self.hint(goal, high, Some(low), width, history)
+        {
+            return (Kind::Hint, hint);
         }
         // Strides lead away from the load measured last, while they are shorter than half of the way.
         match self.last {
