@@ -9,9 +9,11 @@
 
 mod calibrate;
 mod config;
+mod draws;
 mod state;
 
 pub use config::{Args, Cost, Distribution};
+pub use draws::Draws;
 pub use state::State as Synthetic;
 
 use chainline_nf::{Burst, Ctx, Env, Error, Nf};

@@ -1,7 +1,8 @@
 //! What a running `synthetic` NF keeps.
 
 use crate::calibrate::{self, Calibration, spin};
-use crate::config::{Args, Cost, Distribution};
+use crate::config::Args;
+use crate::draws::{Draws, scale};
 use chainline_nf::Error;
 
 /// One cache line of the state.
@@ -11,9 +12,7 @@ struct Line([u64; 8]);
 
 /// Iterations to draw from, the loop's value, the state.
 pub struct State {
-    iterations: Vec<u32>,
-    by_flow: bool,
-    random: u64,
+    iterations: Draws<u32>,
     value: u64,
     touches: u32,
     lines: Vec<Line>,
@@ -22,13 +21,12 @@ pub struct State {
     mean_cycles: f64,
 }
 
-// Both odd: Knuth's and Steele-Vigna's multipliers.
+/// Knuth's multiplier, which is odd.
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
-const STEP: u64 = 0xd134_2543_de82_ef95;
 
 impl State {
     pub(crate) fn new(args: &Args) -> Result<Self, Error> {
-        let costs = args.costs()?;
+        let costs = Draws::of(args)?;
         let (tsc_hz, calibration) = match args.iteration_cycles {
             Some(each) => (args.tsc_hz, Calibration { each, fixed: 0.0 }),
             None => {
@@ -44,29 +42,21 @@ impl State {
         // Written, not only reserved: the first packets must not pay for page faults.
         lines.resize(count, Line([1; 8]));
         Ok(Self {
-            iterations: costs.iter().map(|c| calibration.iterations(*c)).collect(),
-            by_flow: matches!(args.cost_cycles, Cost::Distribution(Distribution::PerFlow(_))),
-            random: MIX,
+            iterations: costs.map(|c| calibration.iterations(c)),
             value: 3,
             touches: args.touches,
             lines,
             tsc_hz,
             calibration,
-            mean_cycles: costs.iter().sum::<f64>() / costs.len() as f64,
+            mean_cycles: costs.mean(),
         })
     }
 
     /// Does the work of one packet.
     #[inline]
     pub(crate) fn work(&mut self, flow_hash: u32) {
-        let draw = if self.by_flow {
-            flow_hash
-        } else {
-            self.random = self.random.wrapping_mul(STEP).wrapping_add(1);
-            (self.random >> 32) as u32
-        };
-        if let Some(iterations) = self.iterations.get(scale(draw, self.iterations.len())) {
-            self.value = spin(self.value, *iterations);
+        if let Some(iterations) = self.iterations.next(flow_hash) {
+            self.value = spin(self.value, iterations);
         }
         let mut at = u64::from(flow_hash);
         for _ in 0..self.touches {
@@ -91,12 +81,6 @@ impl State {
     }
 }
 
-/// Maps 32 bits evenly onto `0..len` without a division.
-#[inline]
-fn scale(draw: u32, len: usize) -> usize {
-    ((u64::from(draw) * len as u64) >> 32) as usize
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,7 +90,7 @@ mod tests {
     }
 
     fn mean(s: &State) -> f64 {
-        s.iterations.iter().map(|n| f64::from(*n)).sum::<f64>() / s.iterations.len() as f64
+        s.iterations.values().iter().map(|n| f64::from(*n)).sum::<f64>() / s.iterations.values().len() as f64
     }
 
     #[test]
@@ -121,7 +105,8 @@ mod tests {
             assert!((mean(&s) - wanted).abs() < 0.5, "{cost}: {}", mean(&s));
         }
         let s = state(serde_json::json!({"cost_cycles": {"exponential": 1000}, "iteration_cycles": 1.0}));
-        let over = s.iterations.iter().filter(|n| **n > 1000).count() as f64 / s.iterations.len() as f64;
+        let over =
+            s.iterations.values().iter().filter(|n| **n > 1000).count() as f64 / s.iterations.values().len() as f64;
         assert!((over - (-1.0f64).exp()).abs() < 0.01, "{over} of the packets cost more than the mean");
     }
 
