@@ -13,7 +13,9 @@ build=(libdpdk-dev dpdk-dev libpcap-dev libnuma-dev libclang-dev clang gcc make 
 # Real programs in namespaces: ping, curl, dig against dnsmasq, a Python HTTP server; tcpdump records.
 run=(iproute2 iputils-ping curl bind9-dnsutils dnsmasq-base python3 tcpdump ethtool procps)
 # Judges of what comes out, instruction counts, compressed corpora.
-test=(tshark valgrind xz-utils iperf3 nftables g++)
+test=(tshark valgrind xz-utils iperf3 nftables g++ python3-venv)
+# The other side of the search's oracle test, in a Python of its own.
+oracle=MLRsearch==1.2.1
 
 want=("${build[@]}" "${run[@]}")
 [[ ${1:-} == --test ]] && want+=("${test[@]}")
@@ -71,6 +73,18 @@ if ((${#missing_build[@]})); then
     exit 1
 fi
 $rust_ok || exit 1
+if [[ ${1:-} == --test ]]; then
+    venv=$(dirname "$0")/../target/oracle-venv
+    if ! "$venv/bin/python" -c 'import MLRsearch' 2>/dev/null; then
+        mkdir -p "$(dirname "$venv")"
+        if log=$(python3 -m venv "$venv" 2>&1 && "$venv/bin/pip" -q --disable-pip-version-check install "$oracle" 2>&1); then
+            echo "deps: installed $oracle into target/oracle-venv"
+        else
+            tail -3 <<<"$log" >&2
+            echo "deps: no $oracle from PyPI; the search's oracle test will be skipped" >&2
+        fi
+    fi
+fi
 if ((${#missing[@]})); then
     echo "deps: ready to build; what needs ${missing[*]} will be skipped by name"
 else
