@@ -99,6 +99,11 @@ fn overlap(a: Told, b: Told) -> bool {
     at(a, 0, 0.0) <= at(b, 1, f64::INFINITY) && at(b, 0, 0.0) <= at(a, 1, f64::INFINITY)
 }
 
+/// Whether it differs from trial to trial.
+fn random(kind: Kind) -> bool {
+    matches!(kind, Kind::Spikes | Kind::Noisy | Kind::Bistable)
+}
+
 /// Of one kind of system.
 #[derive(Default)]
 struct Tally {
@@ -170,10 +175,9 @@ impl Case {
             .iter()
             .map(|t| json!([t.input.load_pps, t.input.duration_s, t.seen.intended, t.seen.received]))
             .collect();
-        let random = matches!(self.system.kind, Kind::Spikes | Kind::Noisy | Kind::Bistable);
         json!({
             "system": self.system, "goals": self.goals, "min": MIN_PPS, "max": MAX_PPS, "warmup": WARMUP_S,
-            "replay": replay, "again": random.then(|| systems::mix64(!self.system.seed)),
+            "replay": replay, "again": random(self.system.kind).then(|| systems::mix64(!self.system.seed)),
         })
     }
 
@@ -332,6 +336,13 @@ fn agrees_with_the_python_package() {
         n += batch.len() as u64;
     }
     print(&tallies);
+    for (kind, t) in &tallies {
+        let itself = t.apart_from_itself as f64;
+        // A quarter more, and three standard deviations of a count.
+        if random(*kind) && t.apart as f64 > 1.25 * itself + 3.0 * itself.sqrt() + 5.0 {
+            wrong.push(format!("{kind:?}: {} apart, of the package from itself {itself}", t.apart));
+        }
+    }
     let shown: Vec<_> = wrong.iter().take(20).cloned().collect();
     assert!(wrong.is_empty(), "{} broken promises, the first:\n{}", wrong.len(), shown.join("\n"));
 }
