@@ -13,7 +13,8 @@ build=(libdpdk-dev dpdk-dev libpcap-dev libnuma-dev libclang-dev clang gcc make 
 # Real programs in namespaces: ping, curl, dig against dnsmasq, a Python HTTP server; tcpdump records.
 run=(iproute2 iputils-ping curl bind9-dnsutils dnsmasq-base python3 tcpdump ethtool procps)
 # Judges of what comes out, instruction counts, compressed corpora.
-test=(tshark valgrind xz-utils iperf3 nftables g++ python3-venv)
+# The other dataplanes of `chainline bench compare` are nftables and Open vSwitch; testpmd comes with dpdk-dev.
+test=(tshark valgrind xz-utils iperf3 nftables g++ python3-venv openvswitch-switch)
 # The other side of the search's oracle test, in a Python of its own.
 oracle=MLRsearch==1.2.1
 
@@ -24,6 +25,22 @@ lacks() { # of the packages given, those not installed
     local have
     have=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "$@" 2>/dev/null | sed -n 's/^installed //p' || true)
     comm -23 <(printf '%s\n' "$@" | sort -u) <(sort -u <<<"$have")
+}
+
+# Nothing that is installed here starts a service, neither now nor, for Open vSwitch, at the next start of the host: the
+# bench runs daemons of its own. Whoever wants Debian's says systemctl unmask openvswitch-switch.
+policy=
+no_services() {
+    if [[ ! -e /usr/sbin/policy-rc.d ]]; then
+        policy=/usr/sbin/policy-rc.d
+        trap 'rm -f "$policy"' EXIT
+        printf '#!/bin/sh\nexit 101\n' >"$policy"
+        chmod 755 "$policy"
+    fi
+    if [[ " $* " == *" openvswitch-switch "* && -d /etc/systemd/system && ! -e /etc/systemd/system/openvswitch-switch.service ]]; then
+        ln -s /dev/null /etc/systemd/system/openvswitch-switch.service
+        echo "deps: openvswitch-switch.service is masked: it does not start by itself"
+    fi
 }
 
 rust_needed=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$(dirname "$0")/../Cargo.toml")
@@ -51,6 +68,7 @@ if ((${#missing[@]})); then
     if [[ $(id -u) -eq 0 ]]; then
         echo "deps: installing ${missing[*]}"
         export DEBIAN_FRONTEND=noninteractive
+        no_services "${missing[@]}"
         log=$(mktemp)
         # Another apt may be at work, on a fresh machine often is: wait for its lock.
         if ! { apt-get -q -o DPkg::Lock::Timeout=300 update &&

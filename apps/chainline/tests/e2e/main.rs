@@ -13,3 +13,4 @@ mod isolation;
 mod kernel_clients;
 mod lab;
 mod references;
+mod rivals;

@@ -44,6 +44,8 @@ pub struct Lab {
     /// Short and unique on the host: threads of the kernel are named by it.
     tag: String,
     kind: PortKind,
+    /// Nothing is between the tester's ports.
+    direct: bool,
     dir: PathBuf,
 }
 
@@ -53,6 +55,10 @@ impl Lab {
     /// # Errors
     /// Without root or iproute2, or when the kernel refuses.
     pub fn new(kind: PortKind) -> Result<Self, DataplaneError> {
+        Self::make(kind, false)
+    }
+
+    fn make(kind: PortKind, direct: bool) -> Result<Self, DataplaneError> {
         if !rustix::process::geteuid().is_root() {
             return Err(unavailable("the lab", "network namespaces need root"));
         }
@@ -71,7 +77,7 @@ impl Lab {
         let dir = std::env::temp_dir().join(&name);
         let tag = format!("{}{}", base36(me), base36(n % 1296));
         // From here on dropping it removes whatever there is.
-        let lab = Self { name, tag, kind, dir };
+        let lab = Self { name, tag, kind, direct, dir };
         let mut builder = std::fs::DirBuilder::new();
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder
@@ -79,6 +85,15 @@ impl Lab {
             .map_err(|source| DataplaneError::Io { what: lab.dir.display().to_string(), source })?;
         lab.wire()?;
         Ok(lab)
+    }
+
+    /// A lab with nothing between the tester's two ports: one veth pair, or one memif connection, for what the port
+    /// itself costs.
+    ///
+    /// # Errors
+    /// As [`Lab::new`].
+    pub fn direct(kind: PortKind) -> Result<Self, DataplaneError> {
+        Self::make(kind, true)
     }
 
     fn wire(&self) -> Result<(), DataplaneError> {
@@ -94,13 +109,15 @@ impl Lab {
         }
         let [t_in, t_out] = self.tester_interfaces();
         let [d_in, d_out] = self.interfaces();
-        let pairs = [(&t_in, GENERATOR_MAC, &d_in, IN_MAC), (&t_out, SINK_MAC, &d_out, OUT_MAC)];
-        for (ours, our_mac, theirs, their_mac) in pairs {
+        let through = [(&t_in, GENERATOR_MAC, &d_in, IN_MAC, &d), (&t_out, SINK_MAC, &d_out, OUT_MAC, &d)];
+        let straight = [(&t_in, GENERATOR_MAC, &t_out, IN_MAC, &t)];
+        let pairs: &[_] = if self.direct { &straight } else { &through };
+        for (ours, our_mac, theirs, their_mac, there) in pairs {
             ip(&[
                 "-n", &t, "link", "add", ours, "address", our_mac, "type", "veth", "peer", "name", theirs, "address",
-                their_mac, "netns", &d,
+                their_mac, "netns", there,
             ])?;
-            for (ns, interface) in [(&t, ours), (&d, theirs)] {
+            for (ns, interface) in [(&t, *ours), (*there, *theirs)] {
                 // Frames are as long as on a wire, and their checksums are what the generator wrote. Without TSO on
                 // the sender's side a veth's receiver may have NAPI of its own, see `threaded`.
                 let off = ["tx", "off", "tso", "off", "gso", "off", "gro", "off"];
@@ -199,7 +216,6 @@ impl Lab {
             values.set(
                 devargs,
                 match self.kind {
-                    // Room for a burst of 2^15 frames, as the tester's own port has it by default.
                     PortKind::Veth => format!("net_af_packet{i},iface={place}"),
                     PortKind::AfXdp => format!("net_af_xdp{i},iface={place}"),
                     PortKind::Memif => format!("net_memif{i},role=server,id=0,socket={place},socket-abstract=no"),
@@ -228,6 +244,10 @@ impl Lab {
     #[must_use]
     pub fn tester_ports(&self) -> [String; 2] {
         match self.kind {
+            PortKind::Memif if self.direct => {
+                let socket = self.dir.join("loop.sock").display().to_string();
+                ["client", "server"].map(|role| port_json(self.kind, &socket, role))
+            }
             PortKind::Memif => ["in", "out"]
                 .map(|n| port_json(self.kind, &self.dir.join(format!("{n}.sock")).display().to_string(), "client")),
             _ => self.tester_interfaces().map(|i| port_json(self.kind, &i, "")),

@@ -6,13 +6,17 @@
 //! | an adapter file is read | `decode` → [`adapter::Spec`] |
 //! | namespaces, veth pairs, a directory | [`lab::Lab`] |
 //! | started, asked, stopped | [`started::Started`], over [`process`] |
+//! | a generator and a checking sink around it | [`tester::Tester`] |
+//! | all of it as a dataplane under test, counted twice | [`rival::Rival`] |
 
 pub mod adapter;
 pub mod builtin;
 mod decode;
 pub mod lab;
 pub mod process;
+pub mod rival;
 pub mod started;
+pub mod tester;
 pub mod words;
 
 pub use decode::{json, load};

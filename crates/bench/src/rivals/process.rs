@@ -1,10 +1,11 @@
 //! Processes of a dataplane: with a deadline, in groups of their own, and with their last words kept.
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -128,6 +129,35 @@ impl Process {
     /// # Errors
     /// When it cannot be started.
     pub fn start(command: &Command) -> std::io::Result<Self> {
+        let mut this = Self::spawn(command)?;
+        this.child.stdout.take().into_iter().for_each(|p| this.output.drain(p));
+        Ok(this)
+    }
+
+    /// The same, for one whose standard output is a conversation: its lines come by the channel, and only what it
+    /// says on standard error counts as its words. The channel ends with the output, or after a line that is longer
+    /// than `longest` bytes.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn converse(command: &Command, longest: u64) -> std::io::Result<(Self, Receiver<String>)> {
+        let mut this = Self::spawn(command)?;
+        let (send, receive) = sync_channel(16);
+        if let Some(stdout) = this.child.stdout.take() {
+            std::thread::spawn(move || {
+                let mut from = BufReader::new(stdout);
+                let mut line = String::new();
+                while (&mut from).take(longest).read_line(&mut line).is_ok_and(|n| n > 0) && line.ends_with('\n') {
+                    if send.send(std::mem::take(&mut line)).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        Ok((this, receive))
+    }
+
+    fn spawn(command: &Command) -> std::io::Result<Self> {
         let line = line(command);
         let mut tied = Command::new("setpriv");
         tied.args(["--pdeathsig", "KILL", "--"]).arg(command.get_program()).args(command.get_args());
@@ -143,7 +173,6 @@ impl Process {
         tied.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = tied.spawn()?;
         let output = Arc::new(Output::default());
-        child.stdout.take().into_iter().for_each(|p| output.drain(p));
         child.stderr.take().into_iter().for_each(|p| output.drain(p));
         let stdin = child.stdin.take();
         Ok(Self { child, line, output, stdin, ended: None, reaped: false })

@@ -5,3 +5,4 @@ mod faults;
 mod files;
 mod left;
 mod support;
+mod tester;
