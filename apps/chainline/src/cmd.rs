@@ -12,6 +12,7 @@ mod plan;
 mod run;
 mod schema;
 mod validate;
+mod workload;
 
 /// The enum of a list of subcommands, each with the type of its arguments, whose `run` does the work.
 macro_rules! commands {
@@ -41,6 +42,7 @@ commands! {
     Bench(bench::Bench),
     Schema(schema::Schema),
     Golden(golden::Golden),
+    Workload(workload::Workload),
     #[command(hide = true)]
     NfHost(nf_host::NfHost),
     #[command(hide = true)]

@@ -74,7 +74,7 @@ pub fn load(path: &Path, cores: &[usize]) -> anyhow::Result<File> {
 }
 
 /// No more of the file than tells that it is too long.
-fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let most = MAX_BYTES as u64 + 1;
     let read = if path == Path::new("-") {

@@ -7,6 +7,7 @@ mod fields;
 mod nf;
 mod port;
 mod spec;
+mod traffic;
 
 pub use fields::Fields;
 pub use spec::file;

@@ -18,6 +18,7 @@ pub mod plan;
 mod schema;
 mod suggest;
 mod table;
+pub mod traffic;
 mod tree;
 
 pub use diag::{Diagnostic, Diagnostics, Related, Severity, Source, Span};

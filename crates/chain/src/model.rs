@@ -7,11 +7,16 @@
 mod net;
 mod port;
 mod sched;
+mod traffic;
 
 pub(crate) use net::proto_names;
 pub use net::{Match, NumRange, Prefix, proto_name, proto_number};
-pub use port::{Generator, Laps, MAX_RATE, Memif, MemifRole, Mix, MixPart, Netdev, Pcap, Port, Rate, Sink};
+pub use port::{Generator, Laps, MAX_RATE, Memif, MemifRole, Netdev, Pcap, Port, Rate, Sink};
 pub use sched::{Policy, Sched, Weight};
+pub use traffic::{
+    Bursts, FlowPackets, Genome, Group, Hosts, LetterSize, MAX_GAP_US, MAX_RAMP_S, Mac, MeasuredLengths, Mix,
+    MixCapture, MixFile, MixName, MixPart, Order, Ramp, Rewrite, Schedule, Tags,
+};
 
 use indexmap::IndexMap;
 use schemars::JsonSchema;

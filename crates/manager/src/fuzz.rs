@@ -4,7 +4,7 @@
 
 use crate::buffers::{Buffers, Refused};
 use crate::ports::{Capture, CaptureReader, PORT_BURST, Port, PortError};
-use chainline_chain::model::{Laps, Pcap, Rate};
+use chainline_chain::model::{Laps, Pcap, Prefix, Rate, Rewrite};
 use chainline_shm::{BufId, Clock, Desc, Region};
 use std::collections::HashMap;
 use std::path::Path;
@@ -31,7 +31,10 @@ thread_local! {
 /// When a frame lies outside its buffer or a buffer comes back from nowhere.
 pub fn capture(path: &Path, rate: Rate) -> Result<usize, PortError> {
     let clock = Clock::measure(Duration::ZERO);
-    let spec = Pcap { read: Some(path.to_owned()), write: None, laps: Laps::Forever, rate, lossless: None };
+    // What is read must not depend on whether it is sent between other addresses.
+    let prefix = |text: &str| text.parse().ok().map(|addr| Prefix { addr, len: 8 });
+    let rewrite = (rate != Rate::Max).then(|| Rewrite { src: prefix("10.0.0.0"), dst: prefix("fd00::") });
+    let spec = Pcap { read: Some(path.to_owned()), write: None, laps: Laps::Forever, rate, rewrite, lossless: None };
     let reader = CaptureReader::open(path, &spec, &clock, MAX_FRAME)?;
     let (longest, lap) = (reader.longest(), reader.packets());
     let mut port = Capture::open(Path::new("."), &spec, &clock, MAX_FRAME)?;

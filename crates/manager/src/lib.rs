@@ -16,6 +16,7 @@ pub mod fuzz;
 mod ports;
 pub mod report;
 mod supervisor;
+pub mod traffic;
 
 pub use ports::PortError;
 pub use report::{Happening, Interval, Report};
@@ -90,7 +91,11 @@ fn max_frame(plan: &Plan, options: &Options) -> Result<u16, RunError> {
     let mut largest = 1514;
     for p in &plan.ports {
         let frame = match &p.spec {
-            PortSpec::Generator(g) => g.sizes().iter().map(|s| s.frame_bytes).max().unwrap_or(64),
+            PortSpec::Generator(g) => traffic::load(g, &options.dir)
+                .map_err(|error| RunError::Port { name: p.name.clone(), error })?
+                .spec
+                .mix
+                .largest_frame_bytes(),
             PortSpec::Pcap(c) => match &c.read {
                 Some(path) => CaptureReader::open(
                     &options.dir.join(path),
@@ -135,7 +140,7 @@ fn open_ports(
     for (number, p) in plan.ports.iter().enumerate() {
         let failed = |error| RunError::Port { name: p.name.clone(), error };
         ports.push(match &p.spec {
-            PortSpec::Generator(g) => Box::new(Generator::open(g, clock).map_err(failed)?),
+            PortSpec::Generator(g) => Box::new(Generator::open(&options.dir, g, clock).map_err(failed)?),
             PortSpec::Sink(_) => Box::new(Sink),
             PortSpec::Pcap(c) => {
                 let most = if plan.max_frame_bytes > 0 { max_frame - DEVICE_ROOM } else { MAX_FRAME };

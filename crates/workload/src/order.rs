@@ -54,6 +54,21 @@ pub fn dial(step: u32, of: u32, flows: u32) -> u32 {
     (libm::round(libm::pow(f64::from(flows), share)) as u32).clamp(1, flows.max(1))
 }
 
+/// Whether there is such an order of so many flows.
+pub(crate) fn check(flows: u32, order: Order, working_set: Option<WorkingSet>) -> Result<(), Error> {
+    let WorkingSet { flows: set, packets } = working_set.unwrap_or(WorkingSet { flows, packets: 1 });
+    if set == 0 || set > flows || packets == 0 {
+        return Err(Error::WorkingSet { set, flows, packets });
+    }
+    match order {
+        Order::Zipf(exponent) if !(exponent > 0.0 && exponent <= MAX_EXPONENT) => Err(Error::Exponent),
+        Order::Interleave { flows: group, packets } if group == 0 || packets == 0 || group > set => {
+            Err(Error::Interleave { group, set, packets })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The sequence of flow numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Sequence {
@@ -87,21 +102,13 @@ struct Interleave {
 
 impl Sequence {
     pub(crate) fn new(flows: u32, order: Order, working_set: Option<WorkingSet>, rng: Rng) -> Result<Self, Error> {
+        check(flows, order, working_set)?;
         let all = WorkingSet { flows, packets: u32::MAX };
         let WorkingSet { flows: set, packets: window } = working_set.unwrap_or(all);
-        if set == 0 || set > flows || window == 0 {
-            return Err(Error::WorkingSet { set, flows, packets: window });
-        }
         let inner = match order {
             Order::RoundRobin => Inner::RoundRobin { next: 0 },
             Order::Random => Inner::Random,
-            Order::Zipf(exponent) if exponent > 0.0 && exponent <= MAX_EXPONENT => {
-                Inner::Zipf(Zipf::new(set, exponent).ok_or(Error::Exponent)?)
-            }
-            Order::Zipf(_) => return Err(Error::Exponent),
-            Order::Interleave { flows: group, packets } if group == 0 || packets == 0 || group > set => {
-                return Err(Error::Interleave { group, set, packets });
-            }
+            Order::Zipf(exponent) => Inner::Zipf(Zipf::new(set, exponent).ok_or(Error::Exponent)?),
             Order::Interleave { flows: group, packets } => {
                 Inner::Interleave(Interleave { group, packets, first: 0, next: 0, sent: 0 })
             }

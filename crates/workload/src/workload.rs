@@ -129,6 +129,7 @@ impl Spec {
         if self.lengths == Some(Lengths::Constant(0)) {
             return Err(Error::Length);
         }
+        crate::order::check(self.flows, self.order, self.working_set)?;
         if self.vlan.largest() > MAX_VLAN {
             return Err(Error::Vlan(self.vlan.largest()));
         }

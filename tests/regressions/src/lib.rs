@@ -17,6 +17,7 @@ pub mod packet_parse;
 pub mod routes;
 pub mod rules;
 pub mod setup;
+pub mod traffic;
 
 mod file;
 mod rig;
@@ -31,7 +32,10 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("capture", capture::run),
     ("chain_file", chain_file::run),
     ("descriptor", descriptor::run),
+    ("genome", traffic::genome),
     ("golden", golden::run),
+    ("histogram", traffic::histogram),
+    ("mix_file", traffic::mix_file),
     ("packet_parse", packet_parse::run),
     ("routes", routes::run),
     ("rules", rules::run),

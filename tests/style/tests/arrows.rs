@@ -7,7 +7,7 @@ use chainline_style::{Crate, crates};
 /// kernel in their rows. A new crate needs a row: write the arrow down before it is used.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("chainline-bench", &["chainline-chain", "chainline-search", "chainline-trial"]),
-    ("chainline-chain", &["chainline-packet"]),
+    ("chainline-chain", &["chainline-packet", "chainline-workload"]),
     ("chainline-doctor", &[]),
     ("chainline-dpdk", &["chainline-dpdk-sys", "chainline-shm"]),
     ("chainline-dpdk-sys", &[]),

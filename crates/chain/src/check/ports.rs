@@ -3,6 +3,7 @@
 use super::Check;
 use crate::diag::Diagnostic;
 use crate::model::{FCS_BYTES, Port};
+use chainline_workload::Error;
 use std::collections::HashMap;
 
 pub(super) fn check(c: &mut Check<'_>) {
@@ -80,22 +81,50 @@ fn shared(c: &mut Check<'_>) {
     }
 }
 
-/// Frames that no buffer could hold.
+/// Traffic that cannot be made, and frames that no buffer could hold.
 fn frames(c: &mut Check<'_>) {
     let most = c.spec.defaults.max_frame_bytes;
-    if most == 0 {
-        return;
-    }
     for (name, port) in &c.spec.ports {
         let Port::Generator(g) = port else { continue };
-        let largest = g.sizes().iter().map(|s| s.frame_bytes).max().unwrap_or(0);
-        if u32::from(largest.saturating_sub(FCS_BYTES)) > most {
-            let field = if g.mix.is_some() { "mix" } else { "frame_bytes" };
+        let place = format!("spec.ports.{name}.generator");
+        let field = if g.mix.is_some() { "mix" } else { "frame_bytes" };
+        let mix = match g.own_mix() {
+            Ok(Some(mix)) => mix,
+            // In another file, which is read when the port is opened.
+            Ok(None) => continue,
+            Err(e) => {
+                c.error(&format!("{place}.{field}"), e.to_string());
+                continue;
+            }
+        };
+        let largest = mix.largest_frame_bytes();
+        if most > 0 && u32::from(largest.saturating_sub(FCS_BYTES)) > most {
             let message = format!(
                 "found frames of {largest} bytes with FCS, expected at most {}: `max_frame_bytes` is {most} without FCS",
                 most + u32::from(FCS_BYTES)
             );
-            c.error(&format!("spec.ports.{name}.generator.{field}"), message);
+            c.error(&format!("{place}.{field}"), message);
         }
+        // Two IP versions were reported where they were read.
+        if let Err(e) = g.workload(mix, g.own_lengths()).check()
+            && e != Error::Versions
+        {
+            c.error(&format!("{place}.{}", field_of(&e, field)), format!("found {e}"));
+        }
+    }
+}
+
+/// The field that an error is about.
+fn field_of(error: &Error, sizes: &'static str) -> &'static str {
+    match error {
+        Error::Flows(_) | Error::Live(_) | Error::Capacity { .. } => "flows",
+        Error::Length => "flow_packets",
+        Error::Ports { .. } => "dst_port",
+        Error::Versions => "dst",
+        Error::Hosts { .. } => "hosts",
+        Error::Exponent | Error::Interleave { .. } => "order",
+        Error::WorkingSet { .. } => "working_set",
+        Error::Vlan(_) => "vlan",
+        Error::Short { .. } => sizes,
     }
 }

@@ -3,9 +3,10 @@
 use super::Decoder;
 use super::fields::Fields;
 use super::spec::{num_range, prefix};
+use super::traffic;
 use crate::diag::Diagnostic;
 use crate::model::{
-    FRAME_BYTES, Generator, Laps, MAX_RATE, Memif, MemifRole, Mix, MixPart, Netdev, Pcap, Port, Rate, Sink,
+    FRAME_BYTES, Generator, Laps, MAX_RATE, Memif, MemifRole, Netdev, NumRange, Pcap, Port, Rate, Schedule, Sink,
     proto_number,
 };
 use crate::tree::{Entry, Node, Value, quote};
@@ -63,11 +64,11 @@ fn unknown(d: &mut Decoder, e: &Entry) {
     d.push(Diagnostic::error(e.key_span, message).maybe_help(help));
 }
 
-fn file_name(d: &mut Decoder, node: &Node) -> Option<PathBuf> {
+pub(super) fn file_name(d: &mut Decoder, node: &Node) -> Option<PathBuf> {
     d.filled(node, "the path of a file").map(PathBuf::from)
 }
 
-fn rate(d: &mut Decoder, node: &Node, recorded: bool) -> Option<Rate> {
+pub(super) fn rate(d: &mut Decoder, node: &Node, recorded: bool) -> Option<Rate> {
     let words = if recorded { "`max`, `recorded`" } else { "`max`" };
     let what = format!("{words}, or a rate such as 14.88Mpps, 500kpps or 10Gbps, at most {MAX_RATE:.0e}");
     let Value::Text(text) = &node.value else { return d.expected(node, what) };
@@ -94,6 +95,7 @@ fn pcap(d: &mut Decoder, node: &Node) -> Option<Pcap> {
         write: f.optional(d, "write", file_name),
         laps: f.optional(d, "loop", laps).unwrap_or_default(),
         rate: f.optional(d, "rate", |d, n| rate(d, n, true)).unwrap_or_default(),
+        rewrite: f.optional(d, "rewrite", traffic::rewrite),
         lossless: f.optional(d, "lossless", Decoder::bool),
     };
     if pcap.read.is_none() && pcap.write.is_none() && !f.broken {
@@ -101,7 +103,7 @@ fn pcap(d: &mut Decoder, node: &Node) -> Option<Pcap> {
         return None;
     }
     if pcap.read.is_none() && !f.broken {
-        for name in ["loop", "rate", "lossless"] {
+        for name in ["loop", "rate", "rewrite", "lossless"] {
             if let Some(node) = f.node(name) {
                 d.error(node.span, format_args!("found `{name}` without `read`, expected it where a file is read"));
             }
@@ -118,8 +120,12 @@ fn pcap(d: &mut Decoder, node: &Node) -> Option<Pcap> {
     role_known.then_some(pcap)
 }
 
-fn frame_bytes(d: &mut Decoder, node: &Node) -> Option<u16> {
+pub(super) fn frame_bytes(d: &mut Decoder, node: &Node) -> Option<u16> {
     d.int(node, FRAME_BYTES)
+}
+
+fn ports(d: &mut Decoder, node: &Node) -> Option<NumRange> {
+    num_range(d, node, u16::MAX, "a port, or a range such as 80-443")
 }
 
 fn generator(d: &mut Decoder, node: &Node) -> Option<Generator> {
@@ -128,9 +134,14 @@ fn generator(d: &mut Decoder, node: &Node) -> Option<Generator> {
     let base = Generator::default();
     let g = Generator {
         frame_bytes: f.optional(d, "frame_bytes", frame_bytes),
-        mix: f.optional(d, "mix", mix),
+        mix: f.optional(d, "mix", traffic::mix),
         flows: f.optional(d, "flows", |d, n| d.int(n, 1..=100_000_000)).unwrap_or(base.flows),
+        order: f.optional(d, "order", traffic::order).unwrap_or_default(),
+        working_set: f.optional(d, "working_set", traffic::group),
+        hosts: f.optional(d, "hosts", traffic::hosts),
+        flow_packets: f.optional(d, "flow_packets", traffic::flow_packets),
         rate: f.optional(d, "rate", |d, n| rate(d, n, false)).unwrap_or(base.rate),
+        schedule: f.optional(d, "schedule", traffic::schedule).unwrap_or_default(),
         seed: f.optional(d, "seed", |d, n| d.int(n, 0..=u64::MAX)).unwrap_or(base.seed),
         count: f.optional(d, "count", |d, n| d.int(n, 1..=u64::MAX)),
         lossless: f.optional(d, "lossless", Decoder::bool),
@@ -139,10 +150,15 @@ fn generator(d: &mut Decoder, node: &Node) -> Option<Generator> {
             .unwrap_or(base.proto),
         src: f.optional(d, "src", |d, n| prefix(d, n, PREFIX)).unwrap_or(base.src),
         dst: f.optional(d, "dst", |d, n| prefix(d, n, PREFIX)).unwrap_or(base.dst),
-        dst_port: f
-            .optional(d, "dst_port", |d, n| num_range(d, n, u16::MAX, "a port, or a range such as 80-443"))
-            .unwrap_or(base.dst_port),
+        src_port: f.optional(d, "src_port", ports).unwrap_or(base.src_port),
+        dst_port: f.optional(d, "dst_port", ports).unwrap_or(base.dst_port),
+        vlan: f.optional(d, "vlan", traffic::tags).unwrap_or_default(),
+        src_mac: f.optional(d, "src_mac", traffic::mac).unwrap_or(base.src_mac),
+        dst_mac: f.optional(d, "dst_mac", traffic::mac).unwrap_or(base.dst_mac),
     };
+    if let Some(at) = f.node("schedule").filter(|_| !f.broken && g.schedule != Schedule::Constant) {
+        traffic::check_rate(d, at, &g);
+    }
     if g.frame_bytes.is_some() && g.mix.is_some() {
         let place = f.node("mix").map_or(node.span, |n| n.span);
         d.error(place, "found `mix` besides `frame_bytes`, expected one of them");
@@ -153,29 +169,6 @@ fn generator(d: &mut Decoder, node: &Node) -> Option<Generator> {
     }
     f.finish(d);
     Some(g)
-}
-
-fn mix(d: &mut Decoder, node: &Node) -> Option<Mix> {
-    /// A size for each length there is would be a trace, not a mix.
-    const MAX_PARTS: usize = 256;
-    const PARTS: &str = "a list such as [{frame_bytes: 64, weight: 7}, {frame_bytes: 1518, weight: 1}]";
-    match &node.value {
-        Value::List(items) if items.is_empty() || items.len() > MAX_PARTS => {
-            d.expected(node, format_args!("1 to {MAX_PARTS} sizes; it has {}", items.len()))
-        }
-        Value::List(_) => {
-            let parts = d.list(node, PARTS, |d, n| {
-                let mut f = Fields::of(d, n, "a map with `frame_bytes` and `weight`")?;
-                let frame_bytes = f.required(d, "frame_bytes", frame_bytes);
-                let weight = f.required(d, "weight", |d, n| d.int(n, 1..=1_000_000));
-                f.finish(d);
-                Some(MixPart { frame_bytes: frame_bytes?, weight: weight? })
-            })?;
-            (!parts.is_empty()).then_some(Mix::Parts(parts))
-        }
-        Value::Text(_) => d.word(node, Mix::WORDS),
-        _ => d.expected(node, format_args!("{} or {PARTS}", super::one_of(Mix::WORDS.iter().map(|(w, _)| *w)))),
-    }
 }
 
 fn sink(d: &mut Decoder, node: &Node) -> Option<Sink> {

@@ -1,6 +1,7 @@
 //! Where packets come from and go to.
 
 use super::net::{NumRange, Prefix};
+use super::traffic::{FlowPackets, Group, Hosts, Mac, Mix, Order, Rewrite, Schedule, Tags};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 use std::fmt;
@@ -89,6 +90,9 @@ pub struct Pcap {
     /// How fast packets are read.
     #[serde(skip_serializing_if = "Rate::is_max")]
     pub rate: Rate,
+    /// Sends the packets between other addresses than they were captured with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rewrite: Option<Rewrite>,
     /// Waits for room rather than shed packets. Default: true with `rate: max`, false otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lossless: Option<bool>,
@@ -114,11 +118,25 @@ pub struct Generator {
     /// Several frame sizes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mix: Option<Mix>,
-    /// Different flows (5-tuples).
+    /// Different flows (5-tuples); with `flow_packets`, those at a time.
     #[schemars(range(min = 1, max = 100_000_000))]
     pub flows: u32,
+    /// In which order the flows come: popularity, and temporal locality.
+    pub order: Order,
+    /// Spatial locality: so many of the flows come for so many packets, then the next ones. Default: all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub working_set: Option<Group>,
+    /// Source hosts and their load. Default: each flow has its own host, as long as there are enough.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<Hosts>,
+    /// Packets of a flow, after which another begins: with SYN, data and FIN over TCP. Default: flows do not end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flow_packets: Option<FlowPackets>,
     /// How fast packets are made.
     pub rate: Rate,
+    /// When packets are sent. Other than `constant` it needs a `rate`.
+    #[serde(skip_serializing_if = "Schedule::is_constant")]
+    pub schedule: Schedule,
     /// Seed of everything random.
     pub seed: u64,
     /// Ends after this many packets; default: never.
@@ -135,8 +153,17 @@ pub struct Generator {
     pub src: Prefix,
     /// Destination addresses of the flows.
     pub dst: Prefix,
+    /// Source ports of the flows.
+    pub src_port: NumRange,
     /// Destination ports of the flows.
     pub dst_port: NumRange,
+    /// VLAN tags; the frame sizes include them.
+    #[serde(skip_serializing_if = "Tags::is_none")]
+    pub vlan: Tags,
+    /// Source hardware address.
+    pub src_mac: Mac,
+    /// Destination hardware address.
+    pub dst_mac: Mac,
 }
 
 fn serialize_proto<S: Serializer>(proto: &u8, s: S) -> Result<S::Ok, S::Error> {
@@ -158,7 +185,17 @@ impl Default for Generator {
             proto: 17,
             src: prefix(18),
             dst: prefix(19),
+            // All but the well-known ones (RFC 4814 section 4.5).
+            src_port: NumRange { first: 1024, last: 65_535 },
             dst_port: NumRange { first: 9, last: 9 },
+            order: Order::default(),
+            working_set: None,
+            hosts: None,
+            flow_packets: None,
+            schedule: Schedule::default(),
+            vlan: Tags::default(),
+            src_mac: Mac(chainline_packet::ether::Mac([2, 0, 0, 0, 0, 1])),
+            dst_mac: Mac(chainline_packet::ether::Mac([2, 0, 0, 0, 0, 2])),
         }
     }
 }
@@ -168,81 +205,6 @@ impl Generator {
     #[must_use]
     pub fn lossless(&self) -> bool {
         self.lossless.unwrap_or(self.rate == Rate::Max)
-    }
-
-    /// The frame sizes and their weights; one entry for a fixed size. 64 bytes when the file says nothing.
-    #[must_use]
-    pub fn sizes(&self) -> Vec<MixPart> {
-        match &self.mix {
-            Some(mix) => mix.parts(),
-            None => vec![MixPart { frame_bytes: self.frame_bytes.unwrap_or(*super::FRAME_BYTES.start()), weight: 1 }],
-        }
-    }
-}
-
-/// Frame sizes and how often each comes. "IMIX" alone has no single meaning (RFC 6985), so each has its own name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Mix {
-    /// 7 of 64, 4 of 570, 1 of 1518 bytes.
-    SimpleImix,
-    /// As FD.io CSIT has it: 28 of 64, 16 of 570, 4 of 1518 bytes.
-    CsitImix,
-    /// 7 of 64, 4 of 594, 1 of 1518 bytes.
-    Imix594,
-    /// As the file lists it.
-    Parts(Vec<MixPart>),
-}
-
-/// One frame size of a mix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct MixPart {
-    /// Bytes of the frame including FCS.
-    #[schemars(range(min = *super::FRAME_BYTES.start(), max = *super::FRAME_BYTES.end()))]
-    pub frame_bytes: u16,
-    /// How often it comes against the others.
-    #[schemars(range(min = 1, max = 1_000_000))]
-    pub weight: u32,
-}
-
-impl Mix {
-    /// The mixes that have a name.
-    pub const WORDS: &'static [(&'static str, Self)] =
-        &[("simple-imix", Self::SimpleImix), ("csit-imix", Self::CsitImix), ("imix-594", Self::Imix594)];
-
-    /// Sizes and weights.
-    #[must_use]
-    pub fn parts(&self) -> Vec<MixPart> {
-        let of = |parts: [(u16, u32); 3]| parts.map(|(frame_bytes, weight)| MixPart { frame_bytes, weight }).to_vec();
-        match self {
-            Self::SimpleImix => of([(64, 7), (570, 4), (1518, 1)]),
-            Self::CsitImix => of([(64, 28), (570, 16), (1518, 4)]),
-            Self::Imix594 => of([(64, 7), (594, 4), (1518, 1)]),
-            Self::Parts(parts) => parts.clone(),
-        }
-    }
-}
-
-impl Serialize for Mix {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        match (Self::WORDS.iter().find(|(_, m)| m == self), self) {
-            (Some((word, _)), _) => s.serialize_str(word),
-            (None, mix) => mix.parts().serialize(s),
-        }
-    }
-}
-
-impl JsonSchema for Mix {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Mix".into()
-    }
-    fn json_schema(g: &mut SchemaGenerator) -> Schema {
-        let words: Vec<_> = Self::WORDS.iter().map(|(w, _)| *w).collect();
-        json_schema!({
-            "description": "A named mix (simple-imix: 7:4:1 of 64/570/1518 bytes; csit-imix: 28:16:4 of the same; \
-                            imix-594: 7:4:1 of 64/594/1518), or a list of sizes and weights.",
-            "oneOf": [{"enum": words}, {"type": "array", "items": g.subschema_for::<MixPart>(), "minItems": 1}],
-        })
     }
 }
 

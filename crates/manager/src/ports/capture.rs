@@ -111,6 +111,8 @@ impl CaptureReader {
             let name = link.get_name().unwrap_or_else(|_| link.0.to_string());
             remarks.push(format!("{}: link type {name}: its packets are taken for Ethernet frames", path.display()));
         }
+        let prefix = |p: model::Prefix| chainline_workload::Prefix { addr: p.addr, len: p.len };
+        let mut rewrite = spec.rewrite.map(|r| chainline_workload::Rewrite::new(r.src.map(prefix), r.dst.map(prefix)));
         let (mut records, mut bytes, mut skipped_long) = (Vec::new(), Vec::with_capacity(size as usize), 0);
         loop {
             // libpcap gives an error for the packet at which a file is cut or damaged; what came before is good.
@@ -149,12 +151,20 @@ impl CaptureReader {
                 continue;
             }
             let ts = packet.header.ts;
+            if let Some(rewrite) = &mut rewrite {
+                rewrite.apply(&mut bytes[start..]);
+            }
             records.push(Record {
                 at_ns: (ts.tv_sec.max(0) as u64).saturating_mul(1_000_000_000).saturating_add(ts.tv_usec.max(0) as u64),
                 start,
                 len: len as u16,
                 hash: chainline_packet::flow_hash(&chainline_packet::parse(&bytes[start..]).tuple),
             });
+        }
+        if let Some(shared) = rewrite.as_ref().map(chainline_workload::Rewrite::shared).filter(|n| *n > 0) {
+            let all = rewrite.as_ref().map_or(0, chainline_workload::Rewrite::addresses);
+            let path = path.display();
+            remarks.push(format!("{path}: {shared} of {all} addresses share another's: `rewrite` has too few"));
         }
         if let Some(first) = records.first().map(|r| r.at_ns) {
             records.iter_mut().for_each(|r| r.at_ns = r.at_ns.saturating_sub(first));

@@ -3,9 +3,11 @@
 use super::pace::Pace;
 use super::{Frame, PORT_BURST, Port, PortError, PortLoss};
 use crate::buffers::Buffers;
+use crate::traffic::{self, Traffic};
 use chainline_chain::model;
 use chainline_shm::{BufId, Clock, Desc, HEADROOM};
-use chainline_workload::{Mix, Prefix, Proto, Space, Spec, Workload};
+use chainline_workload::Workload;
+use std::path::Path;
 
 /// The port `generator`.
 pub struct Generator {
@@ -15,35 +17,24 @@ pub struct Generator {
     left: u64,
     no_buffer: u64,
     started: bool,
+    remarks: Vec<String>,
 }
 
 impl Generator {
-    /// As the chain file describes it.
+    /// As the chain file describes it; the files that it names are relative to `dir`.
     ///
     /// # Errors
-    /// When sizes, flows or addresses cannot be had together.
-    pub fn open(spec: &model::Generator, clock: &Clock) -> Result<Self, PortError> {
-        let parts: Vec<_> = spec.sizes().iter().map(|p| (u32::from(p.frame_bytes), p.weight)).collect();
-        let prefix = |p: &model::Prefix| Prefix { addr: p.addr, len: p.len };
-        let mix = Mix::weighted(&parts)?;
-        let mean = mix.mean_frame_bytes() - f64::from(model::FCS_BYTES);
-        let mut workload = Spec::new(mix);
-        workload.flows = spec.flows;
-        workload.seed = spec.seed;
-        workload.space = Space {
-            proto: if spec.proto == 6 { Proto::Tcp } else { Proto::Udp },
-            src: prefix(&spec.src),
-            dst: prefix(&spec.dst),
-            dst_ports: spec.dst_port.first..=spec.dst_port.last,
-            ..Space::default()
-        };
+    /// When sizes, flows or addresses cannot be had together, or a file is none.
+    pub fn open(dir: &Path, spec: &model::Generator, clock: &Clock) -> Result<Self, PortError> {
+        let Traffic { spec: workload, schedule, remarks } = traffic::load(spec, dir)?;
         Ok(Self {
             workload: Workload::new(&workload)?,
-            pace: Pace::new(spec.rate, mean, clock),
+            pace: Pace::scheduled(schedule, clock),
             lossless: spec.lossless(),
             left: spec.count.unwrap_or(u64::MAX),
             no_buffer: 0,
             started: false,
+            remarks,
         })
     }
 }
@@ -102,6 +93,10 @@ impl Port for Generator {
 
     fn due(&self) -> Option<u64> {
         self.pace.next()
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        self.remarks.clone()
     }
 
     fn loss(&self) -> PortLoss {

@@ -102,12 +102,23 @@ pub enum PortError {
         /// Why.
         message: String,
     },
+    /// A file of numbers.
+    #[error("{}: {message}", path.display())]
+    File {
+        /// The file.
+        path: std::path::PathBuf,
+        /// Why.
+        message: String,
+    },
     /// A generator.
     #[error("generator: {0}")]
     Generator(#[from] chainline_workload::Error),
     /// A mix of frame sizes.
     #[error("generator: {0}")]
     Mix(#[from] chainline_workload::MixError),
+    /// What the chain file says of a generator.
+    #[error("generator: {0}")]
+    Traffic(#[from] chainline_chain::traffic::TrafficError),
     /// A DPDK device.
     #[error("{0}")]
     Device(String),
