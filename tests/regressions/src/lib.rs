@@ -16,6 +16,7 @@ pub mod golden;
 pub mod packet_parse;
 pub mod routes;
 pub mod rules;
+pub mod services;
 pub mod setup;
 pub mod traffic;
 
@@ -39,5 +40,6 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("packet_parse", packet_parse::run),
     ("routes", routes::run),
     ("rules", rules::run),
+    ("services", services::run),
     ("setup", setup::run),
 ];
