@@ -11,7 +11,7 @@ fn main() {
 
 #[divan::bench(args = [32, 1024, 131_072, 1_048_576])]
 fn flows(bencher: divan::Bencher<'_, '_>, flows: usize) {
-    let args = serde_json::json!({"services": "benches/hundred.services", "flows": flows + 1024, "flows6": 1});
+    let args = serde_json::json!({"services": concat!(env!("CARGO_MANIFEST_DIR"), "/benches/hundred.services"), "flows": flows + 1024, "flows6": 1});
     let rig = support::Rig::towards(&nf_lb::KIND, args, flows, |_| VIP);
     support::time(bencher, rig, flows);
 }

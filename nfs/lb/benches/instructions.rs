@@ -5,6 +5,7 @@
 mod support;
 
 fn main() {
-    let args = serde_json::json!({"services": "benches/hundred.services", "flows6": 1});
+    let args =
+        serde_json::json!({"services": concat!(env!("CARGO_MANIFEST_DIR"), "/benches/hundred.services"), "flows6": 1});
     support::instructions_towards(&nf_lb::KIND, args, |_| 0xc000_020a);
 }
