@@ -117,15 +117,15 @@ impl Buffers {
         Ok((m.chain, m.received))
     }
 
-    /// Claims every packet that one of `chains` admitted and `spare` does not name; calls `found` with each buffer
-    /// and its chain. For the audit: the caller knows that no queue and no instance has them.
-    pub fn claim_lost(&mut self, chains: &[bool], spare: &HashSet<BufId>, mut found: impl FnMut(u16)) {
+    /// Claims every packet that one of `chains` admitted and `spare` does not name; calls `found` with the chain
+    /// of each and when it was received. For the audit: the caller knows that no queue and no instance has them.
+    pub fn claim_lost(&mut self, chains: &[bool], spare: &HashSet<BufId>, mut found: impl FnMut(u16, u64)) {
         for (i, m) in self.metas.iter_mut().enumerate() {
             let concerned = m.inside && chains.get(usize::from(m.chain)) == Some(&true);
             if concerned && !spare.contains(&BufId::new(i as u32, m.generation)) {
                 m.inside = false;
                 self.free.push_bulk(&[i as u32]);
-                found(m.chain);
+                found(m.chain, m.received);
             }
         }
     }
@@ -133,7 +133,13 @@ impl Buffers {
     /// Packets inside, counted one by one: must equal what the counters say.
     #[must_use]
     pub fn count_inside(&self) -> u64 {
-        self.metas.iter().filter(|m| m.inside).count() as u64
+        self.count_inside_if(|_| true)
+    }
+
+    /// Of these, the ones whose time of receipt is one of `those`.
+    #[must_use]
+    pub fn count_inside_if(&self, those: impl Fn(u64) -> bool) -> u64 {
+        self.metas.iter().filter(|m| m.inside && those(m.received)).count() as u64
     }
 }
 
@@ -179,7 +185,7 @@ mod tests {
         let mut chains = Vec::new();
         // An old name of a packet that is lost spares nothing.
         let old = BufId::new(i[2], 0);
-        b.claim_lost(&[true, false], &HashSet::from([spare, old]), |c| chains.push(c));
+        b.claim_lost(&[true, false], &HashSet::from([spare, old]), |c, _| chains.push(c));
         assert_eq!((chains, b.count_inside(), b.free_list().len()), (vec![0], 3, 13));
     }
 }

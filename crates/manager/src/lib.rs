@@ -20,7 +20,7 @@ pub mod traffic;
 
 pub use ports::PortError;
 pub use report::{Happening, Interval, Report};
-pub use supervisor::RunError;
+pub use supervisor::{Orders, RunError};
 
 use buffers::Buffers;
 use chainline_chain::model::Port as PortSpec;
@@ -71,6 +71,21 @@ pub trait Observer {
 /// later is in the report.
 pub fn run(plan: Plan, options: &Options, observer: &mut dyn Observer) -> Result<Report, RunError> {
     supervisor::Supervisor::new(plan, options)?.run(observer)
+}
+
+/// Starts a plan and makes the trials that `orders` asks for, until it has no more. Each order and what became of it
+/// is one [`chainline_trial::Reply`]; before the first one stands [`chainline_trial::Reply::Ready`].
+///
+/// # Errors
+/// As [`run`], and when the plan has no generator to steer.
+pub fn steer(
+    plan: Plan,
+    options: &Options,
+    orders: &mut dyn Orders,
+    observer: &mut dyn Observer,
+) -> Result<Report, RunError> {
+    supervisor::Supervisor::steerable(&plan)?;
+    supervisor::Supervisor::new(plan, options)?.steer(orders, observer)
 }
 
 /// JSON Schema of [`Report`].

@@ -163,7 +163,7 @@ pub(crate) struct Ended<'a> {
 }
 
 /// The name of the reason that an NF's tag stands for.
-fn reason(declared: Option<&Declared>, tag: usize) -> String {
+pub(crate) fn reason(declared: Option<&Declared>, tag: usize) -> String {
     match declared.and_then(|d| d.drop_reasons.get(tag)) {
         Some(name) => name.clone(),
         None if tag == usize::from(TAG_BAD_VERDICT) => "bad_verdict".into(),

@@ -93,6 +93,11 @@ impl Schedule {
         Ok(Self { arrivals, gap: 1e9 / pps, sent: 0, since: 0.0, rng: Rng::new(seed ^ STREAM) })
     }
 
+    /// Begins again at 0. What is random goes on, so that two beginnings differ.
+    pub fn restart(&mut self) {
+        (self.sent, self.since) = (0, 0.0);
+    }
+
     /// When the next packet is to be sent.
     #[inline]
     pub fn next_ns(&mut self) -> f64 {

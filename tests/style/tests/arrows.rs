@@ -23,6 +23,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "chainline-packet",
             "chainline-runtime",
             "chainline-shm",
+            "chainline-trial",
             "chainline-workload",
         ],
     ),

@@ -1,5 +1,7 @@
 //! `chainline run`
 
+mod steer;
+
 use crate::exit::Exit;
 use crate::input::ChainFile;
 use crate::output::{self, Format};
@@ -33,18 +35,22 @@ pub struct Run {
     /// The form of the report.
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
+    /// Make trials as they are ordered, one a line of JSON on standard input, instead of a report what became of each
+    /// on standard output (docs/reference/steer-protocol.md).
+    #[arg(long, conflicts_with_all = ["duration", "output", "interval"])]
+    steer: bool,
 }
 
-const HELP: &str = "\
-The live table goes to standard error, the report to standard output. Ctrl-C (or SIGTERM) stops receiving, lets the
+const HELP: &str = r#"The live table goes to standard error, the report to standard output. Ctrl-C (or SIGTERM) stops receiving, lets the
 packets inside leave, and reports; a second one ends at once. An NF that dies is started again.
 
 Examples:
   chainline run examples/quickstart.yaml
   chainline run edge.yaml --duration 10s -o json | jq .ledger
   sudo chainline run two-ports.yaml
+  echo '{"load": {"pps": 1e6}, "duration_ms": 1000}' | chainline run --steer generated.yaml
 
-Exit code 0 if the chains ran and every packet is accounted for, else 1; 2 if the file is wrong.";
+Exit code 0 if the chains ran and every packet is accounted for, else 1; 2 if the file is wrong."#;
 
 /// How often the operator asked to stop.
 static STOPS: AtomicUsize = AtomicUsize::new(0);
@@ -71,6 +77,9 @@ impl Run {
             stop: || STOPS.load(Ordering::Relaxed),
         };
         let mut live = ui::live::Live::new(!self.quiet);
+        if self.steer {
+            return steer::run(plan, &options, &mut live).map_err(explain);
+        }
         let report = chainline_manager::run(plan, &options, &mut live).map_err(explain)?;
         output::value(self.output, &report, ui::summary::text)?;
         let sound = report.ledger.balanced;

@@ -181,8 +181,8 @@ impl Dataplane {
         let Self { tenants, ledger, entries, .. } = self;
         let mut packets = 0;
         for (tenant, spare) in tenants.iter_mut().zip(spare) {
-            tenant.claim_lost(chains, spare, |chain| {
-                ledger.chains[usize::from(chain)].nf_died += 1;
+            tenant.claim_lost(chains, spare, |chain, at| {
+                ledger.account(usize::from(chain), at).nf_died += 1;
                 entries[usize::from(chain)].inside -= 1;
                 packets += 1;
             });

@@ -64,7 +64,7 @@ impl Dataplane {
                 match buffers.claim_from(desc, |chain| egress.origins.have(chain)) {
                     Ok((chain, at)) => {
                         if (chain, at) != (run_chain, run_at) {
-                            ledger.latency(run_chain, clock.ns(now.saturating_sub(run_at)), run);
+                            ledger.latency(run_chain, run_at, clock.ns(now.saturating_sub(run_at)), run);
                             (run_chain, run_at, run) = (chain, at, 0);
                         }
                         run += 1;
@@ -76,7 +76,7 @@ impl Dataplane {
                     Err(why) => refused = Some(why),
                 }
             }
-            ledger.latency(run_chain, clock.ns(now.saturating_sub(run_at)), run);
+            ledger.latency(run_chain, run_at, clock.ns(now.saturating_sub(run_at)), run);
             egress.consumer.release(n);
             moved = n as usize;
             if let Some((instance, bell)) = &egress.producer {
@@ -93,7 +93,7 @@ impl Dataplane {
             egress.pending.retain(|(f, chain)| {
                 let copy = copy_to(tenants, egress.tenant, egress.home, f);
                 tenants[egress.tenant].release(&[f.index]);
-                ledger.chains[usize::from(*chain)].port_full += u64::from(copy.is_none());
+                ledger.account(usize::from(*chain), f.at).port_full += u64::from(copy.is_none());
                 (f.index, f.off) = (copy.unwrap_or_default(), HEADROOM);
                 copy.is_some()
             });
@@ -105,7 +105,7 @@ impl Dataplane {
         let frames: ArrayVec<Frame, PORT_BURST> = egress.pending.iter().map(|p| p.0).collect();
         let sent = ports[egress.port].send(&frames, buffers);
         for (f, chain) in &egress.pending[..sent] {
-            let count = &mut ledger.chains[usize::from(*chain)];
+            let count = ledger.account(usize::from(*chain), f.at);
             count.transmitted += 1;
             count.transmitted_bytes += u64::from(f.len);
         }
@@ -128,10 +128,10 @@ impl Dataplane {
         for k in 0..n {
             let desc = self.returns[i].peek(k);
             match buffers.claim_from(desc, |chain| origins.have(chain)) {
-                Ok((chain, _)) => {
+                Ok((chain, at)) => {
                     freed.push(desc.buf.index());
                     self.entries[usize::from(chain)].inside -= 1;
-                    self.ledger.dropped(&self.plan, i, chain, desc);
+                    self.ledger.dropped(&self.plan, i, chain, at, desc);
                 }
                 Err(why) => refused = Some(why),
             }

@@ -105,9 +105,10 @@ impl Dataplane {
                 Self::parse_all(ingress, &mut tenants[ingress.home]);
             }
             let c = usize::from(c);
-            // The usual case: one chain, and its buffers are the port's.
-            if entries[c].tenant == ingress.home {
-                let (entry, count) = (&mut entries[c], &mut ledger.chains[c]);
+            // The usual case: one chain, its buffers are the port's, and no window begins or ends within the burst.
+            let (first, last) = (ingress.frames[0].at, ingress.frames[n - 1].at);
+            if entries[c].tenant == ingress.home && ledger.span.has(first) == ledger.span.has(last) {
+                let (entry, count) = (&mut entries[c], ledger.account(c, first));
                 let room = entry.room(n as u32) as usize;
                 for f in &ingress.frames[..room] {
                     let buf = tenants[ingress.home].admit(f.index, c as u16, f.at);
@@ -166,11 +167,13 @@ impl Dataplane {
     ) {
         let f = ingress.frames[k];
         let Some(c) = chain else {
-            ledger.ports[ingress.port].no_match += 1;
+            let port = &mut ledger.ports[ingress.port];
+            port.no_match += 1;
+            port.no_match_in_window += u64::from(ledger.span.has(f.at));
             ingress.unused.push(f.index);
             return;
         };
-        let (entry, count) = (&mut entries[c], &mut ledger.chains[c]);
+        let (entry, count) = (&mut entries[c], ledger.account(c, f.at));
         count.received += 1;
         count.received_bytes += u64::from(f.len);
         if entry.room(1) == 0 {

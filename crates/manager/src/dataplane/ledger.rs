@@ -12,6 +12,47 @@ const LONGEST_NS: u64 = 60_000_000_000;
 /// Histograms are copied into snapshots during a run only for so many chains: it takes tens of microseconds each.
 const LIVE_HISTOGRAMS: usize = 16;
 
+/// A stretch of time, in ticks. Packets that were received, or due, in it are on accounts of their own: those of a
+/// trial's window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    from: u64,
+    len: u64,
+}
+
+impl Span {
+    /// From `from` to just before `until`.
+    pub fn new(from: u64, until: u64) -> Self {
+        Self { from, len: until.saturating_sub(from) }
+    }
+
+    /// Whether `at` lies in it. An empty one has nothing.
+    #[inline]
+    pub fn has(self, at: u64) -> bool {
+        at.wrapping_sub(self.from) < self.len
+    }
+}
+
+/// The mean difference of the latencies of packets that left one after the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Jitter {
+    last: Option<u64>,
+    /// Sum of the differences.
+    pub sum_ns: u64,
+    /// How many.
+    pub count: u64,
+}
+
+impl Jitter {
+    /// `n` more packets, all with this latency.
+    #[inline]
+    pub fn record(&mut self, ns: u64, n: u64) {
+        let before = self.last.replace(ns);
+        self.sum_ns = self.sum_ns.saturating_add(before.map_or(0, |b| b.abs_diff(ns)));
+        self.count += n - u64::from(before.is_none());
+    }
+}
+
 /// One chain's account.
 #[derive(Clone)]
 pub struct ChainLedger {
@@ -39,9 +80,49 @@ pub struct ChainLedger {
     pub held: u64,
     /// Nanoseconds from receipt to hand-over to the egress port.
     pub latency: Option<Histogram<u64>>,
+    /// Of the latencies; kept in windows alone.
+    pub jitter: Jitter,
 }
 
 impl ChainLedger {
+    /// The account of a chain with so many hops, empty.
+    fn new(hops: usize) -> Self {
+        Self {
+            received: 0,
+            received_bytes: 0,
+            transmitted: 0,
+            transmitted_bytes: 0,
+            shed: 0,
+            no_buffer: 0,
+            drops: vec![0; hops * 256],
+            nf_died: 0,
+            nf_down: 0,
+            port_full: 0,
+            held: 0,
+            latency: latencies(),
+            jitter: Jitter::default(),
+        }
+    }
+
+    /// Takes what is on another account on this one.
+    fn add(&mut self, other: &Self) {
+        self.received += other.received;
+        self.received_bytes += other.received_bytes;
+        self.transmitted += other.transmitted;
+        self.transmitted_bytes += other.transmitted_bytes;
+        self.shed += other.shed;
+        self.no_buffer += other.no_buffer;
+        self.drops.iter_mut().zip(&other.drops).for_each(|(sum, n)| *sum += n);
+        self.nf_died += other.nf_died;
+        self.nf_down += other.nf_down;
+        self.port_full += other.port_full;
+        self.held += other.held;
+        if let (Some(sum), Some(h)) = (&mut self.latency, &other.latency) {
+            // Both have the same bounds, so this cannot fail.
+            let _ = sum.add(h);
+        }
+    }
+
     /// Dropped for whatever reason.
     #[must_use]
     pub fn dropped(&self) -> u64 {
@@ -49,18 +130,29 @@ impl ChainLedger {
     }
 }
 
+/// An empty histogram of latencies in nanoseconds: three digits, up to a minute.
+pub fn latencies() -> Option<Histogram<u64>> {
+    Histogram::new_with_bounds(1, LONGEST_NS, 3).ok()
+}
+
 /// What a port did.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PortLedger {
     /// Received, but no chain matched.
     pub no_match: u64,
+    /// Of these, in the window.
+    pub no_match_in_window: u64,
     /// Received and lost before the classifier.
     pub loss: crate::ports::PortLoss,
 }
 
 /// All accounts.
 pub struct Ledger {
-    pub(crate) chains: Vec<ChainLedger>,
+    /// Packets outside of the window.
+    pub(super) chains: Vec<ChainLedger>,
+    /// Packets in it; empty as long as there was none.
+    pub(super) window: Vec<ChainLedger>,
+    pub(super) span: Span,
     pub(crate) ports: Vec<PortLedger>,
     /// Drops by NF and reason.
     pub(crate) nf_drops: Vec<[u64; 256]>,
@@ -70,42 +162,59 @@ pub struct Ledger {
 
 impl Ledger {
     pub(super) fn new(plan: &Plan) -> Self {
-        let chains = plan.chains.iter().map(|c| ChainLedger {
-            received: 0,
-            received_bytes: 0,
-            transmitted: 0,
-            transmitted_bytes: 0,
-            shed: 0,
-            no_buffer: 0,
-            drops: vec![0; c.hops.len() * 256],
-            nf_died: 0,
-            nf_down: 0,
-            port_full: 0,
-            held: 0,
-            latency: Histogram::new_with_bounds(1, LONGEST_NS, 3).ok(),
-        });
+        let chains = plan.chains.iter().map(|c| ChainLedger::new(c.hops.len()));
         Self {
             chains: chains.collect(),
+            window: Vec::new(),
+            span: Span::default(),
             ports: vec![PortLedger::default(); plan.ports.len()],
             nf_drops: vec![[0; 256]; plan.nfs.len()],
             refused: 0,
         }
     }
 
-    /// `n` packets of a chain left after `ns` nanoseconds.
+    /// The account that a packet of `chain` is on which was received, or due, at `at`. Every packet is on one.
     #[inline]
-    pub(super) fn latency(&mut self, chain: u16, ns: u64, n: u64) {
-        if n > 0
-            && let Some(h) = &mut self.chains[usize::from(chain)].latency
-        {
+    pub(super) fn account(&mut self, chain: usize, at: u64) -> &mut ChainLedger {
+        if self.span.has(at) { &mut self.window[chain] } else { &mut self.chains[chain] }
+    }
+
+    /// Packets of that time are on accounts of their own from now on. The last window's go to all others'.
+    pub(super) fn open_window(&mut self, span: Span) {
+        self.close_window();
+        self.window = self.chains.iter().map(|c| ChainLedger::new(c.drops.len() / 256)).collect();
+        self.span = span;
+        self.ports.iter_mut().for_each(|p| p.no_match_in_window = 0);
+    }
+
+    /// Puts the window's packets on the accounts of all others, and returns what was on its own.
+    pub(super) fn close_window(&mut self) -> Vec<ChainLedger> {
+        self.span = Span::default();
+        let window = std::mem::take(&mut self.window);
+        self.chains.iter_mut().zip(&window).for_each(|(all, w)| all.add(w));
+        window
+    }
+
+    /// `n` packets of a chain that were received, or due, at `at` left after `ns` nanoseconds.
+    #[inline]
+    pub(super) fn latency(&mut self, chain: u16, at: u64, ns: u64, n: u64) {
+        if n == 0 {
+            return;
+        }
+        let in_window = self.span.has(at);
+        let account = self.account(usize::from(chain), at);
+        if let Some(h) = &mut account.latency {
             h.saturating_record_n(ns.max(1), n);
+        }
+        if in_window {
+            account.jitter.record(ns, n);
         }
     }
 
     /// An NF of `instance` dropped a packet that `chain` admitted. Where it happened is the instance's allegation:
     /// a place that is not the instance's counts at its first NF, as a bad verdict.
     #[inline]
-    pub(super) fn dropped(&mut self, plan: &Plan, instance: usize, chain: u16, desc: Desc) {
+    pub(super) fn dropped(&mut self, plan: &Plan, instance: usize, chain: u16, at: u64, desc: Desc) {
         let (mut tag, hop) = (desc.tag, usize::from(desc.hop));
         let alleged = plan.chains.get(usize::from(desc.chain)).and_then(|c| c.hops.get(hop)).copied();
         let hosted = &plan.instances[instance].nfs;
@@ -117,7 +226,7 @@ impl Ledger {
         let hops = &plan.chains[usize::from(chain)].hops;
         // After a divert the packet may end at an NF that its own chain does not have: its last hop stands for that.
         let place = hops.iter().position(|h| *h == nf).unwrap_or(hops.len() - 1);
-        self.chains[usize::from(chain)].drops[place * 256 + usize::from(tag)] += 1;
+        self.account(usize::from(chain), at).drops[place * 256 + usize::from(tag)] += 1;
     }
 }
 
@@ -160,6 +269,7 @@ impl super::Dataplane {
             }
             copies
         };
+        chains.iter_mut().zip(&self.ledger.window).for_each(|(all, w)| all.add(w));
         for (c, e) in chains.iter_mut().zip(&self.entries) {
             c.held = e.inside;
         }

@@ -11,8 +11,10 @@ mod ingress;
 mod ledger;
 mod origins;
 mod sweep;
+mod trial;
 
-pub use ledger::{ChainLedger, Ledger, Snapshot};
+pub use ledger::{ChainLedger, Jitter, Ledger, Snapshot, Span, latencies};
+pub use trial::{Prepared, TrialEnd, TrialOrder};
 
 use crate::buffers::Buffers;
 use crate::classifier::Classifier;
@@ -42,6 +44,10 @@ pub enum Command {
     Reviving(usize, Sender<()>),
     /// The numbers now.
     Snapshot(Sender<Box<Snapshot>>),
+    /// Halt the generators, and say what they and the measurement can do: before [`Command::Run`] in a steered run.
+    Prepare(Sender<Box<Prepared>>),
+    /// Make a trial; the answer comes when it is over.
+    Trial(TrialOrder, Sender<Box<TrialEnd>>),
     /// Receive no more.
     StopReceiving,
     /// All instances have ended: settle the accounts, close the ports, answer, and end.
@@ -120,6 +126,9 @@ pub struct Dataplane {
     pub(crate) done_said: bool,
     pub(crate) last_work: u64,
     pub(crate) sweep_at: u64,
+    /// Time in passes that moved packets: ticks.
+    pub(crate) busy: u64,
+    pub(crate) trial: Option<trial::Trial>,
     pub(crate) close_errors: Vec<PortError>,
 }
 
@@ -214,14 +223,21 @@ impl Dataplane {
             done_said: false,
             last_work: 0,
             sweep_at: 0,
+            busy: 0,
+            trial: None,
             close_errors: Vec::new(),
         })
     }
 
     /// Polls until [`Command::Finish`], or until nobody can give commands any more.
     pub fn run(&mut self) {
+        let (mut before, mut moved) = (ticks(), false);
         loop {
             let now = ticks();
+            if moved {
+                self.busy += now - before.min(now);
+            }
+            before = now;
             let mut work = 0;
             if self.receiving {
                 for i in 0..self.ingress.len() {
@@ -240,7 +256,8 @@ impl Dataplane {
                     return;
                 }
             }
-            if work > 0 {
+            moved = work > 0;
+            if moved {
                 self.last_work = now;
             } else {
                 self.idle(now);

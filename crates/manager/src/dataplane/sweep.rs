@@ -31,6 +31,7 @@ impl Dataplane {
         self.look_for_liars();
         self.empty_queues_of_the_dead(now);
         self.step_audit(now);
+        self.step_trial(now);
         self.say_done(now);
         true
     }
@@ -39,6 +40,10 @@ impl Dataplane {
         match command {
             Command::Run => self.receiving = true,
             Command::StopReceiving => self.receiving = false,
+            Command::Prepare(answer) => {
+                let _ = answer.send(Box::new(self.prepare()));
+            }
+            Command::Trial(order, answer) => self.begin_trial(order, answer),
             Command::Snapshot(answer) => {
                 let _ = answer.send(self.snapshot(false));
             }
@@ -140,10 +145,10 @@ impl Dataplane {
                     let desc = drain.peek(0);
                     drain.release(1);
                     let origins = &self.edge_origins[queue.edge];
-                    if let Ok((chain, _)) = self.tenants[tenant].claim_from(desc, |c| origins.have(c)) {
+                    if let Ok((chain, at)) = self.tenants[tenant].claim_from(desc, |c| origins.have(c)) {
                         self.tenants[tenant].release(&[desc.buf.index()]);
                         self.entries[usize::from(chain)].inside -= 1;
-                        self.ledger.chains[usize::from(chain)].nf_down += 1;
+                        self.ledger.account(usize::from(chain), at).nf_down += 1;
                     }
                 }
                 // Whoever filled it sleeps for room.
@@ -198,7 +203,7 @@ impl Dataplane {
         for e in &mut self.egress {
             for (f, chain) in e.pending.drain(..) {
                 self.tenants[e.home].release(&[f.index]);
-                self.ledger.chains[usize::from(chain)].port_full += 1;
+                self.ledger.account(usize::from(chain), f.at).port_full += 1;
             }
         }
         self.close_errors.extend(self.ports.iter_mut().filter_map(|p| p.close().err()));

@@ -1,23 +1,70 @@
-//! Makes packets.
+//! Makes packets: on its own, or, in a steered run, one trial after the other.
 
 use super::pace::Pace;
 use super::{Frame, PORT_BURST, Port, PortError, PortLoss};
 use crate::buffers::Buffers;
+use crate::dataplane::Span;
 use crate::traffic::{self, Traffic};
 use chainline_chain::model;
 use chainline_shm::{BufId, Clock, Desc, HEADROOM};
 use chainline_workload::Workload;
 use std::path::Path;
 
+/// How a trial drives a generator.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Drive {
+    /// So many frames a second, whether there is room or not.
+    Paced(f64),
+    /// As fast as it can, whether there is room or not.
+    Max,
+    /// As fast as there is room.
+    Lossless,
+}
+
+/// When a trial's frames are due: ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// The first frame.
+    pub begin: u64,
+    /// The measured window's begin.
+    pub from: u64,
+    /// And its end: from here on nothing is due.
+    pub until: u64,
+}
+
+/// What a generator did in a trial's window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Made {
+    /// Frames that were due.
+    pub intended: u64,
+    /// Frames that it made.
+    pub made: u64,
+    /// Of these, lost at once as there was no free buffer.
+    pub no_buffer: u64,
+    /// The longest time from due to made, in ticks.
+    pub worst_late: u64,
+}
+
 /// The port `generator`.
+#[derive(Clone)]
 pub struct Generator {
     workload: Workload,
+    clock: Clock,
+    /// As the chain file says, and now.
+    shape: Pace,
     pace: Pace,
     lossless: bool,
     left: u64,
     no_buffer: u64,
     started: bool,
     remarks: Vec<String>,
+    /// Nothing is made before this, nor due after `last`: ticks.
+    begin: u64,
+    last: u64,
+    window: Span,
+    made: Made,
+    /// Mean length of its frames in bytes, with FCS.
+    mean_frame_bytes: f64,
 }
 
 impl Generator {
@@ -27,15 +74,77 @@ impl Generator {
     /// When sizes, flows or addresses cannot be had together, or a file is none.
     pub fn open(dir: &Path, spec: &model::Generator, clock: &Clock) -> Result<Self, PortError> {
         let Traffic { spec: workload, schedule, remarks } = traffic::load(spec, dir)?;
+        let mean_frame_bytes = workload.mean_frame_bytes();
+        let shape = Pace::scheduled(schedule, clock);
         Ok(Self {
             workload: Workload::new(&workload)?,
-            pace: Pace::scheduled(schedule, clock),
+            pace: shape.clone(),
+            shape,
             lossless: spec.lossless(),
             left: spec.count.unwrap_or(u64::MAX),
             no_buffer: 0,
             started: false,
             remarks,
+            clock: *clock,
+            begin: 0,
+            last: u64::MAX,
+            window: Span::default(),
+            made: Made::default(),
+            mean_frame_bytes,
         })
+    }
+
+    /// Frames a second that the chain file asks for; none: as many as it can make.
+    pub fn pps(&self) -> Option<f64> {
+        self.shape.pps(&self.clock)
+    }
+
+    /// Mean length of its frames in bytes, with FCS.
+    pub fn mean_frame_bytes(&self) -> f64 {
+        self.mean_frame_bytes
+    }
+
+    /// Makes nothing until it is driven. A number of frames that the file gives holds no more.
+    pub fn halt(&mut self) {
+        (self.begin, self.last, self.left, self.started) = (u64::MAX, u64::MAX, u64::MAX, true);
+        self.window = Span::default();
+    }
+
+    /// One trial, at those times.
+    pub fn drive(&mut self, drive: Drive, times: Times) {
+        self.halt();
+        self.shape.go_on_from(&self.pace);
+        self.pace = match drive {
+            Drive::Paced(pps) => self.shape.at(pps, &self.clock),
+            Drive::Max | Drive::Lossless => Pace::steady(f64::INFINITY, &self.clock),
+        };
+        self.pace.start(times.begin);
+        self.lossless = drive == Drive::Lossless;
+        (self.begin, self.last) = (times.begin, times.until.saturating_sub(1));
+        self.window = Span::new(times.from, times.until);
+        self.made = Made::default();
+    }
+
+    /// Whether everything that was due in the trial is made.
+    pub fn caught_up(&self, now: u64) -> bool {
+        self.pace.next().unwrap_or(now) > self.last
+    }
+
+    /// Ends the trial: what is not made by now is not made any more.
+    pub fn finish(&mut self, times: Times) -> Made {
+        let missed = self.pace.left_before(times.until) - self.pace.left_before(times.from);
+        let made = Made { intended: self.made.made + missed, ..self.made };
+        self.halt();
+        made
+    }
+
+    /// A frame that was due at `at` is made.
+    #[inline]
+    fn count(made: &mut Made, window: Span, at: u64, now: u64) {
+        if window.has(at) {
+            made.made += 1;
+            made.worst_late = made.worst_late.max(now.saturating_sub(at));
+        }
     }
 }
 
@@ -46,18 +155,23 @@ impl Port for Generator {
             self.started = true;
         }
         let max = max.min(PORT_BURST).min(usize::try_from(self.left).unwrap_or(usize::MAX));
-        let n = self.pace.due_by(now, max);
+        if now < self.begin || self.last < now && self.pace.next().is_none() {
+            return;
+        }
+        let n = self.pace.due_by(now.min(self.last), max);
         if n == 0 {
             return;
         }
         let mut indexes = [0; PORT_BURST];
         let indexes = &mut indexes[..n];
-        let pace = &mut self.pace;
+        let (pace, made, window) = (&mut self.pace, &mut self.made, self.window);
         if !buffers.alloc(indexes) {
             if !self.lossless {
                 // Due, but there is nothing to put them in: received and lost.
                 self.workload.burst(n, |_| {
-                    pace.take(now);
+                    let at = pace.take(now);
+                    made.no_buffer += u64::from(window.has(at));
+                    Self::count(made, window, at, now);
                 });
                 self.no_buffer += n as u64;
                 self.left -= n as u64;
@@ -70,6 +184,7 @@ impl Port for Generator {
         self.workload.burst(n, |frame| {
             let Some(&index) = next.next() else { return };
             let at = pace.take(now);
+            Self::count(made, window, at, now);
             let desc = Desc { buf: BufId::new(index, 0), off: HEADROOM, len: frame.len, ..Desc::default() };
             if let Some(data) = loan.take(desc).and_then(|buf| buf.get_mut(usize::from(HEADROOM)..)) {
                 match data.first_chunk_mut::<64>() {
@@ -92,7 +207,17 @@ impl Port for Generator {
     }
 
     fn due(&self) -> Option<u64> {
-        self.pace.next()
+        match self.pace.next() {
+            _ if self.begin == u64::MAX => Some(u64::MAX),
+            Some(next) if next > self.last => Some(u64::MAX),
+            Some(next) => Some(next.max(self.begin)),
+            // A trial begins at some time; on its own it sends at any.
+            None => (self.begin > 0).then_some(self.begin),
+        }
+    }
+
+    fn generator(&mut self) -> Option<&mut Generator> {
+        Some(self)
     }
 
     fn remarks(&self) -> Vec<String> {

@@ -8,7 +8,7 @@ mod sink;
 
 pub use capture::{Capture, CaptureReader, MAX_FRAME};
 pub use device::Device;
-pub use generator::Generator;
+pub use generator::{Drive, Generator, Made, Times};
 pub use sink::Sink;
 
 use crate::buffers::Buffers;
@@ -80,6 +80,11 @@ pub trait Port {
     /// What an operator should know of how it was opened.
     fn remarks(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    /// The generator that it is, if it is one.
+    fn generator(&mut self) -> Option<&mut Generator> {
+        None
     }
 
     /// Ends its work: writes what it has buffered.

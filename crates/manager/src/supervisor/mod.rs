@@ -2,8 +2,11 @@
 //! numbers once an interval, and ends it all in order.
 
 mod instance;
+mod outcome;
+mod steer;
 mod usage;
 
+pub use steer::Orders;
 pub use usage::{NfTotals, Usage};
 
 use crate::buffers::Buffers;

@@ -1,0 +1,156 @@
+//! What became of a trial, from the accounts of its window. Pure.
+
+use super::{NfTotals, Usage};
+use crate::dataplane::{Jitter, TrialEnd, latencies};
+use crate::report::reason;
+use chainline_chain::plan::Plan;
+use chainline_nf::Declared;
+use chainline_shm::Clock;
+use chainline_trial::{GeneratorState, Latency, NfOutcome, Outcome};
+use std::collections::BTreeMap;
+
+/// What NFs and instances had counted at some time.
+pub(super) struct Reading {
+    /// When: ticks.
+    pub at: u64,
+    pub totals: Vec<NfTotals>,
+    pub usage: Vec<Usage>,
+}
+
+/// All that is known of a trial.
+pub(super) struct Trial<'a> {
+    pub plan: &'a Plan,
+    pub clock: &'a Clock,
+    /// Whether the load was a rate.
+    pub paced: bool,
+    pub seconds: f64,
+    pub ended: &'a TrialEnd,
+    /// As the window began and ended.
+    pub readings: &'a [Reading],
+    /// What the NFs of each instance declared.
+    pub declared: &'a [&'a [Declared]],
+    pub happenings: Vec<String>,
+}
+
+pub(super) fn of(t: Trial<'_>) -> Outcome {
+    let e = t.ended;
+    let generates = |port: usize| e.made.iter().any(|(p, _)| *p == port);
+    let sum = |f: fn(&crate::ports::Made) -> u64| e.made.iter().map(|(_, m)| f(m)).sum::<u64>();
+    let (intended, sent) = (sum(|m| m.intended), sum(|m| m.made));
+    let worst = e.made.iter().map(|(_, m)| m.worst_late).max().unwrap_or(0);
+    // Packets of chains that begin at a device are nobody's here.
+    let ours = || t.plan.chains.iter().zip(&e.chains).filter(|(c, _)| generates(c.ingress));
+    let received: u64 = ours().map(|(_, c)| c.transmitted).sum();
+    let mut latency = latencies();
+    let mut jitter = Jitter::default();
+    for (_, c) in ours() {
+        if let (Some(all), Some(h)) = (&mut latency, &c.latency) {
+            // Both have the same bounds, so this cannot fail.
+            let _ = all.add(h);
+        }
+        jitter.sum_ns = jitter.sum_ns.saturating_add(c.jitter.sum_ns);
+        jitter.count += c.jitter.count;
+    }
+    let latency = latency.as_ref().and_then(Latency::of);
+    Outcome {
+        seconds: t.seconds,
+        intended,
+        sent,
+        received,
+        lost: sent.saturating_sub(received),
+        drops: drops(&t),
+        duplicated: None,
+        reordered: None,
+        pdv_ns: latency.as_ref().map(|l| l.p99_9 - l.min),
+        latency,
+        jitter_ns: (jitter.count > 0).then(|| jitter.sum_ns as f64 / jitter.count as f64),
+        generator: GeneratorState {
+            worst_stall_ns: t.clock.ns(worst),
+            saturated: t.paced && sent < intended,
+            busy: e.busy,
+        },
+        nfs: nfs(&t),
+        balanced: balanced(&t),
+        happenings: t.happenings,
+    }
+}
+
+/// Lost packets by `PLACE/REASON`: an NF's drops stand at the NF, those at a chain's entry and exit at the chain, those
+/// before any chain at the port.
+fn drops(t: &Trial<'_>) -> BTreeMap<String, u64> {
+    let mut drops = BTreeMap::new();
+    let mut add = |place: &str, why: &str, n: u64| {
+        if n > 0 {
+            *drops.entry(format!("{place}/{why}")).or_default() += n;
+        }
+    };
+    for (port, made) in &t.ended.made {
+        let name = &t.plan.ports[*port].name;
+        add(name, "no_buffer", made.no_buffer);
+        add(name, "no_match", t.ended.no_match[*port]);
+    }
+    for (plan, c) in t.plan.chains.iter().zip(&t.ended.chains) {
+        if !t.ended.made.iter().any(|(port, _)| *port == plan.ingress) {
+            continue;
+        }
+        let own = [
+            ("shed", c.shed),
+            ("no_buffer", c.no_buffer),
+            ("nf_died", c.nf_died),
+            ("nf_down", c.nf_down),
+            ("port_full", c.port_full),
+            ("inside", c.received.saturating_sub(c.transmitted + c.dropped())),
+        ];
+        own.into_iter().for_each(|(why, n)| add(&plan.name, why, n));
+        for (at, &n) in c.drops.iter().enumerate().filter(|(_, n)| **n > 0) {
+            let nf = plan.hops[at / 256];
+            add(&t.plan.nfs[nf].name, &reason(declared(t, nf), at % 256), n);
+        }
+    }
+    drops
+}
+
+fn declared<'a>(t: &Trial<'a>, nf: usize) -> Option<&'a Declared> {
+    let i = t.plan.nfs[nf].instance;
+    let k = t.plan.instances[i].nfs.iter().position(|n| *n == nf)?;
+    t.declared.get(i)?.get(k)
+}
+
+fn nfs(t: &Trial<'_>) -> BTreeMap<String, NfOutcome> {
+    let [a, b] = t.readings else { return BTreeMap::new() };
+    let seconds = (t.clock.ns(b.at.saturating_sub(a.at)) as f64 / 1e9).max(1e-9);
+    let one = |(id, nf): (usize, &chainline_chain::plan::NfPlan)| {
+        let i = nf.instance;
+        let (ua, ub) = (&a.usage[i], &b.usage[i]);
+        let last_of = t.plan.chains.iter().zip(&t.ended.chains).filter(|(c, _)| c.hops.last() == Some(&id));
+        let outcome = NfOutcome {
+            instance: t.plan.instances[i].name.clone(),
+            received: b.totals[id].received.wrapping_sub(a.totals[id].received),
+            wasted: last_of.map(|(_, c)| c.port_full).sum(),
+            cpu_share: ub.run_ns.saturating_sub(ua.run_ns) as f64 / 1e9 / seconds,
+            cost_ns: b.totals[id].median_cost_ns(Some(&a.totals[id])),
+            run_delay_ns: ub.run_delay_ns.saturating_sub(ua.run_delay_ns),
+            voluntary_switches: ub.voluntary.saturating_sub(ua.voluntary),
+            involuntary_switches: ub.involuntary.saturating_sub(ua.involuntary),
+        };
+        (nf.name.clone(), outcome)
+    };
+    t.plan.nfs.iter().enumerate().map(one).collect()
+}
+
+/// The window's packets are counted by the generators, by the chains they were given to, and, as far as they are still
+/// inside, buffer by buffer: three countings that know nothing of each other.
+fn balanced(t: &Trial<'_>) -> bool {
+    let e = t.ended;
+    let held: Option<u64> = e
+        .chains
+        .iter()
+        .map(|c| c.received.checked_sub(c.transmitted + c.dropped()))
+        .try_fold(0, |sum, n| Some(sum + n?));
+    let given = |port: usize| {
+        let chains = t.plan.chains.iter().zip(&e.chains).filter(move |(c, _)| c.ingress == port);
+        chains.map(|(_, c)| c.received).sum::<u64>()
+    };
+    held == Some(e.held_counted)
+        && e.made.iter().all(|(port, m)| m.made == given(*port) + e.no_match[*port] + m.no_buffer)
+}

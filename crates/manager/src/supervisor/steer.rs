@@ -1,0 +1,198 @@
+//! A steered run: the chains are started once, and trials made as they are ordered.
+
+use super::{LOOK, RunError, Supervisor};
+use crate::dataplane::{Command, Prepared, TrialOrder};
+use crate::environment::Environment;
+use crate::ports::{Drive, Times};
+use crate::supervisor::outcome::{self, Reading};
+use crate::{Observer, Report};
+use chainline_chain::model::Port;
+use chainline_chain::plan::Plan;
+use chainline_shm::clock::ticks;
+use chainline_trial::{Latency, Load, Order, Ready, Reply};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::time::{Duration, Instant};
+
+/// Between two looks for an order while none is there.
+const LISTEN: Duration = Duration::from_millis(2);
+/// From the order to the trial's first frame: time for it to reach the data path.
+const LEAD_NS: u64 = 2_000_000;
+/// The data path answers this long after the end of a trial at the latest.
+const ANSWER: Duration = Duration::from_secs(10);
+/// The most frames a second that can be ordered: above what any link of today carries.
+const MAX_PPS: f64 = 1e10;
+/// The longest warm-up, window and drain in milliseconds.
+const LONGEST_MS: [u64; 3] = [600_000, 86_400_000, 60_000];
+
+/// Where the orders of a steered run come from, and where what became of them goes.
+pub trait Orders {
+    /// The channel of orders; an `Err` is one that could not be read, and says why. The run ends when nobody can send
+    /// any more.
+    fn orders(&self) -> &Receiver<Result<Order, String>>;
+
+    /// Says something. Returns whether somebody still listens; the run ends if not.
+    fn reply(&mut self, reply: &Reply) -> bool;
+}
+
+impl Supervisor<'_> {
+    /// Whether trials can be made with a plan.
+    pub fn steerable(plan: &Plan) -> Result<(), RunError> {
+        let refuse = |what: String| Err(RunError::Unsupported(format!("this run cannot be steered: {what}")));
+        let source = |p: &Port| matches!(p, Port::Pcap(c) if c.read.is_some());
+        if let Some(p) = plan.ports.iter().find(|p| source(&p.spec)) {
+            return refuse(format!(
+                "port {} reads a capture, whose rate a trial cannot set; expected generators and devices",
+                p.name
+            ));
+        }
+        if !plan.ports.iter().any(|p| matches!(p.spec, Port::Generator(_))) {
+            return refuse("no port is a generator; expected at least one, such as `in: {generator: {}}`".into());
+        }
+        Ok(())
+    }
+
+    /// Makes trials until no more are ordered.
+    pub fn steer(mut self, orders: &mut dyn Orders, observer: &mut dyn Observer) -> Result<Report, RunError> {
+        self.start(observer)?;
+        self.began = Instant::now();
+        let (answer, answered) = channel();
+        self.command(Command::Prepare(answer))?;
+        let prepared = answered.recv().map_err(|_| RunError::DataPath)?;
+        self.command(Command::Run)?;
+        observer.running(&self.plan);
+        let mut listened = orders.reply(&Reply::Ready(self.ready(&prepared)));
+        while listened && (self.options.stop)() == 0 {
+            let reply = match orders.orders().try_recv() {
+                Err(TryRecvError::Disconnected) => break,
+                Err(TryRecvError::Empty) => {
+                    self.look(LISTEN, observer)?;
+                    continue;
+                }
+                Ok(Err(why)) => Reply::Refused { why },
+                Ok(Ok(order)) => match check(&order) {
+                    Err(why) => Reply::Refused { why },
+                    Ok(()) => match self.trial(&order, &prepared, observer)? {
+                        Some(reply) => reply,
+                        None => break,
+                    },
+                },
+            };
+            listened = orders.reply(&reply);
+        }
+        self.end(observer)
+    }
+
+    fn ready(&self, prepared: &Prepared) -> Ready {
+        Ready {
+            environment: serde_json::to_value(Environment::of(&self.fabric)).unwrap_or_default(),
+            generator_max_pps: prepared.max_pps,
+            floor_ns: prepared.floor.as_ref().and_then(Latency::of).unwrap_or_default(),
+            mean_frame_bytes: prepared.shares.iter().map(|(_, share, bytes)| share * bytes).sum(),
+        }
+    }
+
+    /// One trial; `None` if the operator ended the run meanwhile.
+    fn trial(
+        &mut self,
+        order: &Order,
+        prepared: &Prepared,
+        observer: &mut dyn Observer,
+    ) -> Result<Option<Reply>, RunError> {
+        let clock = self.fabric.clock;
+        let after = |at: u64, ms: u64| at + clock.ticks_in(ms * 1_000_000);
+        let begin = ticks() + clock.ticks_in(LEAD_NS);
+        let from = after(begin, order.warmup_ms);
+        let until = after(from, order.duration_ms);
+        let end = after(until, order.drain_ms);
+        let drive = |share: f64| match order.load {
+            Load::Pps(pps) => Drive::Paced(pps * share),
+            Load::Max => Drive::Max,
+            Load::Lossless => Drive::Lossless,
+        };
+        let drives = prepared.shares.iter().map(|(port, share, _)| (*port, drive(*share))).collect();
+        let happened = self.happenings.len();
+        let (answer, answered) = channel();
+        self.command(Command::Trial(TrialOrder { times: Times { begin, from, until }, end, drives }, answer))?;
+        // What NFs and instances counted is read as the window begins and ends.
+        let mut readings: Vec<Reading> = Vec::with_capacity(2);
+        let late = Instant::now() + Duration::from_nanos(clock.ns(end.saturating_sub(ticks()))) + ANSWER;
+        let ended = loop {
+            let now = ticks();
+            let next = [from, until].get(readings.len()).copied();
+            if next.is_some_and(|at| now >= at) {
+                readings.push(Reading { at: now, totals: self.totals(), usage: self.usages() });
+                continue;
+            }
+            match answered.try_recv() {
+                Ok(ended) if readings.len() == 2 => break ended,
+                // It came before the second reading: the window is over.
+                Ok(ended) => {
+                    readings.resize_with(2, || Reading { at: now, totals: self.totals(), usage: self.usages() });
+                    break ended;
+                }
+                Err(TryRecvError::Disconnected) => return Err(RunError::DataPath),
+                Err(TryRecvError::Empty) if Instant::now() > late => return Err(RunError::DataPath),
+                Err(TryRecvError::Empty) => {}
+            }
+            if (self.options.stop)() > 0 {
+                return Ok(None);
+            }
+            let wait = next.map_or(LISTEN, |at| Duration::from_nanos(clock.ns(at - now)).min(LOOK));
+            self.look(wait, observer)?;
+        };
+        let declared: Vec<_> = self.instances.iter().map(|i| i.declared.as_slice()).collect();
+        let happenings = self.happenings[happened..].iter();
+        let outcome = outcome::of(outcome::Trial {
+            plan: &self.plan,
+            clock: &clock,
+            paced: matches!(order.load, Load::Pps(_)),
+            seconds: (until - from) as f64 / clock.hz() as f64,
+            ended: &ended,
+            readings: &readings,
+            declared: &declared,
+            happenings: happenings
+                .map(|h| h.instance.iter().chain([&h.what]).cloned().collect::<Vec<_>>().join(": "))
+                .collect(),
+        });
+        Ok(Some(Reply::Outcome(Box::new(outcome))))
+    }
+}
+
+/// Whether an order can be followed.
+fn check(order: &Order) -> Result<(), String> {
+    if let Load::Pps(pps) = order.load
+        && !(pps > 0.0 && pps <= MAX_PPS)
+    {
+        return Err(format!("load.pps: found {pps}, expected a number above 0 and at most {MAX_PPS:e}"));
+    }
+    if order.duration_ms == 0 {
+        return Err("duration_ms: found 0, expected at least 1".into());
+    }
+    let times = [("warmup_ms", order.warmup_ms), ("duration_ms", order.duration_ms), ("drain_ms", order.drain_ms)];
+    for ((name, ms), most) in times.into_iter().zip(LONGEST_MS) {
+        if ms > most {
+            return Err(format!("{name}: found {ms}, expected at most {most}"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absurd_orders_are_refused() {
+        let order = |load, duration_ms| Order { load, warmup_ms: 0, duration_ms, drain_ms: 0 };
+        assert_eq!(check(&order(Load::Pps(1e6), 1)), Ok(()));
+        assert_eq!(check(&order(Load::Max, 86_400_000)), Ok(()));
+        for pps in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e300] {
+            assert!(check(&order(Load::Pps(pps), 1)).is_err(), "{pps}");
+        }
+        for ms in [0, 86_400_001, u64::MAX] {
+            assert!(check(&order(Load::Lossless, ms)).is_err(), "{ms}");
+        }
+        assert!(check(&Order { warmup_ms: u64::MAX, ..order(Load::Max, 1) }).is_err());
+        assert!(check(&Order { drain_ms: u64::MAX, ..order(Load::Max, 1) }).is_err());
+    }
+}
