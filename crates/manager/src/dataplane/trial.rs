@@ -85,7 +85,7 @@ impl Dataplane {
             loop {
                 let now = ticks();
                 for (port, g) in &mut copies {
-                    count += self.into_nothing(*port, g, now, latency.as_mut());
+                    count += self.sink_a_burst(*port, g, now, latency.as_mut());
                 }
                 // What the loop does besides in each pass.
                 (0..self.egress.len()).for_each(|e| _ = self.transmit(e));
@@ -102,7 +102,7 @@ impl Dataplane {
     }
 
     /// One burst from a generator to a sink of the same tenant.
-    fn into_nothing(
+    fn sink_a_burst(
         &mut self,
         port: usize,
         source: &mut dyn Port,
