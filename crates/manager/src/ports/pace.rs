@@ -59,9 +59,9 @@ impl Pace {
             None => 0.0,
             Some(gap) => gap.unwrap_or(0.0) * ticks_per_ns,
         };
-        let shaped = schedule.filter(|s| s.constant_gap_ns().is_none()).map(|schedule| {
-            Box::new(Shaped { schedule, ticks_per_ns, ahead: [0.0; PORT_BURST], first: 0, len: 0 })
-        });
+        let shaped = schedule
+            .filter(|s| s.constant_gap_ns().is_none())
+            .map(|schedule| Box::new(Shaped { schedule, ticks_per_ns, ahead: [0.0; PORT_BURST], first: 0, len: 0 }));
         Self { interval, start: 0, next: 0.0, shaped }
     }
 
@@ -225,7 +225,8 @@ mod tests {
         let schedule = Schedule::new(Arrivals::Constant, 1e6, 0).unwrap();
         let mut a = Pace::scheduled(Some(schedule), &clock);
         let mut b = Pace::new(Rate::PacketsPerSecond(1e6), 60.0, &clock);
-        (a.start(5), b.start(5));
+        a.start(5);
+        b.start(5);
         assert_eq!((0..1000).map(|_| a.take(0)).collect::<Vec<_>>(), (0..1000).map(|_| b.take(0)).collect::<Vec<_>>());
         assert_eq!(Pace::scheduled(None, &clock).next(), None);
     }
