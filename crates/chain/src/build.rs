@@ -6,7 +6,7 @@ use crate::model::{BUFFERS, Chain, File, Isolation, Nf, Spec};
 use crate::plan::{
     ChainPlan, EdgePlan, End, Host as Hosted, InstancePlan, NfPlan, Plan, PortPlan, QueuePlan, StagePlan,
 };
-use crate::{check::MAX_QUEUES, fuse};
+use crate::{check::MAX_QUEUES, fuse, inherit};
 use indexmap::{IndexMap, IndexSet};
 use std::collections::HashMap;
 
@@ -225,6 +225,7 @@ impl<'a> Build<'a> {
             manager_core,
             buffers: defaults.buffers.unwrap_or_else(|| buffers(self.spec, &edges)),
             max_frame_bytes: defaults.max_frame_bytes,
+            reserved: self.spec.cores.iter().filter(|(_, c)| c.reserved).map(|(core, _)| *core).collect(),
             ports: self
                 .ports
                 .iter()
@@ -251,12 +252,14 @@ impl<'a> Build<'a> {
                 members.iter().filter_map(|i| self.nfs.get_index(*i)).map(|(n, nf)| (*n, *nf)).collect();
             let thread = nfs.iter().any(|(_, nf)| fuse::isolation(self.spec, nf) == Isolation::Thread);
             let own_cores = nfs.iter().map(|(_, nf)| &nf.cores).find(|c| !c.is_empty());
+            let cores = own_cores.unwrap_or(&base).clone();
+            let names: Vec<&str> = nfs.iter().map(|(name, _)| *name).collect();
             InstancePlan {
                 name: nfs.iter().map(|(name, _)| *name).collect::<Vec<_>>().join("+"),
                 host: if thread { Hosted::Thread } else { Hosted::Process },
-                cores: own_cores.unwrap_or(&base).clone(),
                 shares_core: false,
-                sched: nfs.iter().find_map(|(_, nf)| nf.sched).unwrap_or(defaults.sched),
+                sched: inherit::sched(self.spec, &names, &cores),
+                cores,
                 batch: nfs.iter().find_map(|(_, nf)| nf.batch).unwrap_or(defaults.batch.max(1)),
                 nfs: members.clone(),
                 queues,

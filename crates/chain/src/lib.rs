@@ -12,6 +12,7 @@ mod diag;
 pub mod document;
 mod fuse;
 mod graph;
+mod inherit;
 mod load;
 pub mod model;
 pub mod plan;

@@ -12,7 +12,7 @@ mod traffic;
 pub(crate) use net::proto_names;
 pub use net::{Match, NumRange, Prefix, proto_name, proto_number};
 pub use port::{Generator, Laps, MAX_RATE, Memif, MemifRole, Netdev, Pcap, Port, Rate, Sink};
-pub use sched::{Policy, Sched, Weight};
+pub use sched::{Core, Policy, Sched, Weight};
 pub use traffic::{
     Bursts, FlowPackets, Genome, Group, Hosts, LetterSize, MAX_GAP_US, MAX_RAMP_S, Mac, MeasuredLengths, Mix,
     MixCapture, MixFile, MixName, MixPart, Order, Ramp, Rewrite, Schedule, Tags,
@@ -21,6 +21,7 @@ pub use traffic::{
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// The only `apiVersion` so far.
 pub const API_VERSION: &str = "chainline/v1alpha1";
@@ -100,6 +101,10 @@ pub struct Spec {
     /// What holds for everything that does not say otherwise.
     #[schemars(default)]
     pub defaults: Defaults,
+    /// What holds for single cores, by number.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(default)]
+    pub cores: BTreeMap<usize, Core>,
     /// Where packets come from and go to, by name.
     pub ports: IndexMap<String, Port>,
     /// Network functions by name.
@@ -142,7 +147,8 @@ pub struct Defaults {
     /// Cores of NFs that name none. Default: all but the manager's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cores: Vec<usize>,
-    /// Scheduling of NFs that have no `sched` of their own. The two are not merged.
+    /// Scheduling of NFs that have no `sched`: of their own, of their chain, or of their core, in this order. Nothing is
+    /// merged.
     pub sched: Sched,
 }
 
@@ -202,7 +208,7 @@ pub struct Nf {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub cores: Vec<usize>,
-    /// How the kernel schedules it; default: `defaults.sched`.
+    /// How the kernel schedules it; default: that of its chain, of its core, `defaults.sched`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sched: Option<Sched>,
     /// Chains, NFs further down the same path, and ports that it may send packets to instead of the next hop.
@@ -244,6 +250,9 @@ pub struct Chain {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub max_in_flight: Option<u32>,
+    /// How the kernel schedules its NFs that have no `sched` of their own; chains that share such an NF must agree.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sched: Option<Sched>,
 }
 
 fn default_chain_weight() -> u32 {

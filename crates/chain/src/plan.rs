@@ -13,6 +13,8 @@ pub struct Plan {
     pub name: String,
     /// The core on which the manager polls ports.
     pub manager_core: usize,
+    /// Cores that threads of other processes are moved off while the chains run.
+    pub reserved: Vec<usize>,
     /// Buffers in each tenant's region.
     pub buffers: u32,
     /// Largest frame in bytes without FCS that a buffer must hold. 0: the largest that any port reports.

@@ -34,7 +34,12 @@ struct Extensions;
 impl Transform for Extensions {
     fn transform(&mut self, schema: &mut Schema) {
         if schema.get("additionalProperties") == Some(&Value::Bool(false)) {
-            schema.insert("patternProperties".into(), json!({"^x-": true}));
+            // Beside the pattern of a map whose keys are numbers.
+            let mut patterns = schema.get("patternProperties").cloned().unwrap_or_else(|| json!({}));
+            if let Some(patterns) = patterns.as_object_mut() {
+                patterns.insert("^x-".into(), true.into());
+            }
+            schema.insert("patternProperties".into(), patterns);
         }
         if let Some(Value::Array(types)) = schema.get_mut("type") {
             types.retain(|t| t != "null");

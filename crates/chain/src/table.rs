@@ -8,6 +8,9 @@ use std::fmt::{Display, Write};
 #[must_use]
 pub fn table(plan: &Plan) -> String {
     let mut out = format!("{}: manager on core {}, {} buffers a tenant\n", plan.name, plan.manager_core, plan.buffers);
+    if !plan.reserved.is_empty() {
+        out.push_str(&format!("reserved cores: {}\n", join(plan.reserved.iter(), ",")));
+    }
     let chains = plan.chains.iter().map(|c| {
         let name = |list: &[String], i: usize| list.get(i).cloned().unwrap_or_default();
         let ports: Vec<_> = plan.ports.iter().map(|p| p.name.clone()).collect();

@@ -40,6 +40,36 @@ fn has_word(host: &Host, path: &str, word: &str) -> bool {
     host.text(path).is_some_and(|t| t.split_whitespace().any(|w| w == word))
 }
 
+/// Whether there is a cpu controller at all.
+pub(crate) fn has_cpu(host: &Host) -> bool {
+    cpu(host) != Cpu::None
+}
+
+/// Control groups of managers that are gone: where they are. The next `chainline run` removes them.
+pub(crate) fn stale(host: &Host) -> Vec<String> {
+    let base = match cpu(host) {
+        Cpu::V1 { mount } => own_group(host, &mount, false),
+        Cpu::V2 { mount, .. } => own_group(host, &mount, true),
+        Cpu::None => None,
+    };
+    let Some(base) = base else { return Vec::new() };
+    let pid = |name: &str| name.strip_prefix("chainline-")?.split('-').next()?.parse::<u32>().ok();
+    let gone = |name: &String| pid(name).is_some_and(|pid| !host.has(format!("/proc/{pid}")));
+    host.names(&base).into_iter().filter(gone).map(|name| format!("{base}/{name}")).collect()
+}
+
+/// The group of this process below `mount`.
+fn own_group(host: &Host, mount: &str, v2: bool) -> Option<String> {
+    let groups = host.text("/proc/self/cgroup")?;
+    let path = groups.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let controllers = parts.next()?;
+        let ours = if v2 { controllers.is_empty() } else { controllers.split(',').any(|c| c == "cpu") };
+        ours.then(|| parts.next())?
+    })?;
+    Some(format!("{mount}{}", path.trim_end_matches('/')))
+}
+
 /// Whether CPU weights can be set, and through which version.
 pub(crate) fn cpu_controller(host: &Host) -> Check {
     const NAME: &str = "cgroup";
@@ -88,11 +118,6 @@ pub(crate) fn real_time(host: &Host) -> Check {
 /// The version 1 group of this process and its `cpu.rt_runtime_us`, where there is such a thing.
 fn own_budget(host: &Host) -> Option<(String, i64)> {
     let Cpu::V1 { mount } = cpu(host) else { return None };
-    let groups = host.text("/proc/self/cgroup")?;
-    let path = groups.lines().find_map(|line| {
-        let mut parts = line.splitn(3, ':').skip(1);
-        parts.next()?.split(',').any(|c| c == "cpu").then(|| parts.next())?
-    })?;
-    let group = format!("{mount}{}", path.trim_end_matches('/'));
+    let group = own_group(host, &mount, false)?;
     Some((group.clone(), host.number(format!("{group}/cpu.rt_runtime_us"))?))
 }

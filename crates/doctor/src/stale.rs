@@ -1,4 +1,4 @@
-//! What killed managers can leave: NF processes without a manager, and the folders that DPDK made for it.
+//! What killed managers can leave: NF processes without a manager, the folders that DPDK made for it, control groups.
 
 use crate::{Check, Host};
 
@@ -16,8 +16,11 @@ pub(crate) fn left_behind(host: &Host) -> Check {
         .filter(|(_, name)| owner(name).is_some_and(|pid| !host.has(format!("/proc/{pid}"))))
         .map(|(dir, name)| format!("{dir}/{name}"))
         .collect();
+    let groups = crate::cgroup::stale(host);
     match (orphans.as_slice(), folders.as_slice()) {
-        ([], []) => Check::ok(NAME, "none"),
+        ([], []) if groups.is_empty() => Check::ok(NAME, "none"),
+        ([], []) => Check::info(NAME, format!("control groups of managers that are gone: {}", groups.join(", ")))
+            .remedy("none needed: the next `chainline run` removes them"),
         ([], folders) => Check::info(NAME, format!("folders of managers that are gone: {}", folders.join(", ")))
             .remedy(format!("rm -r {}", folders.join(" "))),
         (orphans, _) => Check::warn(NAME, format!("NF processes without a manager: {}", orphans.join(", ")))

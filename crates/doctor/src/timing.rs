@@ -51,8 +51,10 @@ pub(crate) fn counters(host: &Host, live: &Live) -> Check {
 pub(crate) fn autogroup(host: &Host) -> Check {
     const NAME: &str = "autogroup";
     match host.number("/proc/sys/kernel/sched_autogroup_enabled") {
+        // Tasks in a group below the root of the cpu controller are in no automatic group.
+        Some(1) if crate::cgroup::has_cpu(host) => Check::ok(NAME, "on; NFs in control groups are not concerned"),
         Some(1) => Check::info(NAME, "on")
-            .means("outside cgroups, nice values count only among the tasks of one session")
+            .means("without control groups, CPU shares go by nice, which counts only among the tasks of one session")
             .remedy("sudo sysctl -w kernel.sched_autogroup_enabled=0"),
         _ => Check::ok(NAME, "off"),
     }

@@ -2,7 +2,6 @@
 
 use chainline_chain::plan::{End, Plan};
 use chainline_runtime::setup::{NfSetup, OutSetup, QueueSetup, RegionSetup, RingSetup, Setup, StageSetup, VERSION};
-use chainline_runtime::{Policy, Sched};
 use chainline_shm::mapping::MapError;
 use chainline_shm::{Bell, Clock, Region, Ring};
 use std::os::fd::BorrowedFd;
@@ -140,12 +139,7 @@ impl Fabric {
             spin_ns: if me.shares_core { 0 } else { SPIN_NS },
             holds: HOLDS,
             clock: self.clock,
-            sched: Sched {
-                cores: me.cores.clone(),
-                policy: Policy::from_word(me.sched.policy.word()).unwrap_or_default(),
-                nice: me.sched.nice.map_or(0, i32::from),
-                priority: me.sched.priority.unwrap_or(1),
-            },
+            cores: me.cores.clone(),
         };
         (setup, fds.0)
     }

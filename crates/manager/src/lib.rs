@@ -1,13 +1,15 @@
 //! The manager: opens ports, launches instances, moves packets between ports and chains, keeps the ledger, and
 //! brings back what dies.
 //!
-//! Two threads: `dataplane` polls on the manager's core and owns buffers, ports and accounts; `supervisor` sleeps
-//! and is woken by instances' sockets. NFs never run in either.
+//! Three threads: `dataplane` polls on the manager's core and owns buffers, ports and accounts; `supervisor` sleeps
+//! and is woken by instances' sockets; `control` wakes each millisecond and advises the kernel's scheduler. NFs never run
+//! in any of them.
 
 #![forbid(unsafe_code)]
 
 mod buffers;
 mod classifier;
+mod control;
 mod dataplane;
 mod environment;
 mod fabric;
@@ -18,6 +20,7 @@ pub mod report;
 mod supervisor;
 pub mod traffic;
 
+pub use control::{Change, ControlReport, Operator, Standing};
 pub use ports::PortError;
 pub use report::{Happening, Interval, Report};
 pub use supervisor::{Orders, RunError};
@@ -56,6 +59,8 @@ pub struct Options {
 pub trait Observer {
     /// Every instance runs; packets flow from now on.
     fn running(&mut self, _plan: &Plan) {}
+    /// Who can change how NFs are scheduled from now on; it may be kept, and used from any thread.
+    fn operator(&mut self, _operator: &Operator) {}
     /// The numbers of an interval.
     fn interval(&mut self, _interval: &Interval) {}
     /// Something happened to an instance.

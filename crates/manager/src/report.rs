@@ -1,6 +1,7 @@
 //! What a run says: the numbers of an interval while it lasts, and the report at its end. Every number here was
 //! measured; what this host cannot measure is `null`. Rates are of packets and bits without FCS, preamble and gap.
 
+use crate::control::{ControlReport, Ended as ControlEnded, Standing};
 use crate::dataplane::{ChainLedger, Snapshot};
 use crate::environment::Environment;
 use crate::fabric::Fabric;
@@ -106,6 +107,12 @@ pub struct NfReport {
     pub cpu_share: f64,
     /// Nanoseconds that it takes for a packet; sampled.
     pub cost_ns: Cost,
+    /// Packets a second that were meant for it when last read: those among them that were shed before it are counted.
+    pub arrival_pps: f64,
+    /// Cores' worth of work that they are: `arrival_pps` times the median time of a packet over 100 ms.
+    pub load: f64,
+    /// How its instance was scheduled at the end.
+    pub sched: Option<Standing>,
     /// Nanoseconds on a core.
     pub run_ns: u64,
     /// Nanoseconds runnable, but not running.
@@ -143,6 +150,8 @@ pub struct Report {
     pub chains: BTreeMap<String, ChainReport>,
     /// By NF.
     pub nfs: BTreeMap<String, NfReport>,
+    /// What advises the kernel's scheduler.
+    pub control: ControlReport,
     /// What happened.
     pub happenings: Vec<Happening>,
 }
@@ -159,6 +168,7 @@ pub(crate) struct Ended<'a> {
     pub start_ns: Vec<Option<u64>>,
     pub declared: Vec<Vec<Declared>>,
     pub reports: Vec<Vec<Option<String>>>,
+    pub control: ControlEnded,
     pub happenings: Vec<Happening>,
 }
 
@@ -231,6 +241,9 @@ impl Report {
                 pps: totals.received as f64 / seconds,
                 cpu_share: usage.run_ns as f64 / 1e9 / seconds,
                 cost_ns: Cost { p50: totals.median_cost_ns(None) },
+                arrival_pps: e.control.loads.get(id).map_or(0.0, |l| l.0),
+                load: e.control.loads.get(id).map_or(0.0, |l| l.2),
+                sched: e.control.instances.get(nf.instance).cloned().flatten(),
                 run_ns: usage.run_ns,
                 run_delay_ns: usage.run_delay_ns,
                 voluntary_switches: usage.voluntary,
@@ -258,6 +271,7 @@ impl Report {
             ledger: LedgerReport { received, transmitted, dropped: all, held: e.last.held_counted, balanced },
             chains,
             nfs,
+            control: e.control.report,
             happenings,
         }
     }

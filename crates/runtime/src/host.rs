@@ -204,21 +204,24 @@ impl Host {
             add(&page.status().bad_descriptors, (n - kept) as u64);
         }
 
-        let mut before = started;
+        let mut in_nfs = 0u64;
         for (at, stage) in inlet.stages.iter().enumerate().skip(first) {
             let count = burst.len();
             if count == 0 {
                 break;
             }
             let mut ctx = Ctx::new(now_ns, page.counters(stage.nf), holds);
+            // Between the two readings of the clock stands the NF alone.
+            let before = if sample { ticks() } else { started };
             nfs[stage.nf].process(&mut burst, &mut ctx);
+            let took = if sample { ticks().saturating_sub(before) } else { 0 };
             let stats = page.nf(stage.nf);
             add(&stats.received, count as u64);
             add(&stats.bytes, burst.packets().iter().map(|p| p.len() as u64).sum());
             if sample {
-                let after = ticks();
-                stats.cost.record(self.clock.ns(after - before) / count as u64);
-                before = after;
+                stats.cost.record(self.clock.ns(took) / count as u64);
+                stats.service.add(self.clock.ns(took.saturating_mul(1000)) / count as u64);
+                in_nfs += took;
             }
             let all_next = burst.verdicts().iter().fold(0, |acc, v| acc | v.to_bits()) == 0;
             if all_next {
@@ -261,7 +264,7 @@ impl Host {
             });
         }
         if sample {
-            self.sample_at = before + self.clock.ticks_in(SAMPLE_NS);
+            self.sample_at = started + self.clock.ticks_in(SAMPLE_NS);
         }
         let next = &mut outlets[inlet.next];
         for (packet, d) in burst.packets().iter().zip(descs.iter()) {
@@ -276,6 +279,13 @@ impl Host {
             if outlets[o].publish() {
                 add(&page.status().wakes, 1);
             }
+        }
+        if sample
+            && first == 0
+            && let Some(stage) = inlet.stages.first()
+        {
+            let took = ticks().saturating_sub(started).saturating_sub(in_nfs);
+            page.nf(stage.nf).overhead.add(self.clock.ns(took.saturating_mul(1000)) / n.max(1) as u64);
         }
     }
 

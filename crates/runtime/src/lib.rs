@@ -12,10 +12,8 @@ mod holds;
 pub mod host;
 mod idle;
 mod queues;
-mod sched;
 mod serve;
 pub mod setup;
 pub mod wire;
 
-pub use sched::{Policy, Sched, SchedError};
 pub use serve::{Builder, ServeError, serve};

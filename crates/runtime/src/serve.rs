@@ -3,10 +3,10 @@
 use crate::holds::HoldTable;
 use crate::host::Host;
 use crate::queues::{Inlet, Outlet};
-use crate::sched::SchedError;
 use crate::setup::{Built, FromInstance, Last, RingSetup, Setup, Start, VERSION};
 use crate::wire::{self, WireError};
 use chainline_nf::{Declared, Env, Error, NfObject};
+use chainline_sched::SchedError;
 use chainline_shm::mapping::MapError;
 use chainline_shm::region::Slots;
 use chainline_shm::{Bell, Consumer, Desc, Mapping, Page, PageKind, PageLayout, Producer, Region, Ring, clock::ticks};
@@ -38,7 +38,7 @@ pub enum ServeError {
         /// Why.
         error: Error,
     },
-    /// The kernel refused core or policy.
+    /// The kernel refused the cores.
     #[error("{0}")]
     Sched(#[from] SchedError),
     /// An NF panicked.
@@ -104,7 +104,11 @@ fn build(setup: &Setup, fds: Vec<OwnedFd>, builder: &Builder) -> Result<BuiltNfs
     if setup.version != VERSION {
         return Err(ServeError::Setup(format!("the manager speaks version {}, this is {VERSION}", setup.version)));
     }
-    setup.sched.apply()?;
+    // Before anything is built: memory is placed where it is first touched. The policy the manager sets later, so that
+    // nothing is built under a real-time one.
+    if !setup.cores.is_empty() {
+        chainline_sched::task::pin(None, &setup.cores)?;
+    }
     let parts = parts(setup, fds)?;
     let (mut nfs, mut declared) = (Vec::new(), Vec::new());
     for nf in &setup.nfs {

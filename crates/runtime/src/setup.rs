@@ -1,14 +1,13 @@
 //! What the manager tells an instance, and what it answers. File descriptors travel beside the messages; an
 //! `FdIndex` says which of them is meant.
 
-use crate::sched::Sched;
 use chainline_nf::Declared;
 use chainline_shm::{Clock, PageKind, PageLayout};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Raised whenever anything here or in `chainline-shm` changes its layout.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// An index into the file descriptors sent along.
 pub type FdIndex = usize;
@@ -44,8 +43,8 @@ pub struct Setup {
     pub holds: usize,
     /// The manager's clock.
     pub clock: Clock,
-    /// Where and how to run.
-    pub sched: Sched,
+    /// Cores to run on; empty: any.
+    pub cores: Vec<usize>,
 }
 
 /// One NF.

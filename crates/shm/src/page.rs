@@ -4,6 +4,7 @@
 use crate::mapping::{Atomics, MapError, Mapping};
 use serde::{Deserialize, Serialize};
 use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Sub-buckets per power of two in [`CostHistogram`].
@@ -66,6 +67,47 @@ pub struct NfStats {
     pub held: AtomicU64,
     /// Nanoseconds a packet, sampled.
     pub cost: CostHistogram,
+    /// The last of these samples, exact.
+    pub service: Samples,
+    /// What handling a packet takes besides the NFs, for bursts that this NF is the first to see.
+    pub overhead: Samples,
+}
+
+/// The last samples of a time, in picoseconds. One writer; a reader keeps up with one sample a millisecond if it looks
+/// every few ten milliseconds.
+#[repr(C, align(64))]
+pub struct Samples {
+    taken: AtomicU64,
+    last: [AtomicU64; SAMPLES],
+}
+
+/// Samples that [`Samples`] holds.
+const SAMPLES: usize = 63;
+
+impl Samples {
+    /// Adds a sample. One writer.
+    #[inline]
+    pub fn add(&self, picoseconds: u64) {
+        let n = self.taken.load(Relaxed);
+        self.last[(n % SAMPLES as u64) as usize].store(picoseconds, Relaxed);
+        self.taken.store(n.wrapping_add(1), Release);
+    }
+
+    /// Samples taken so far.
+    #[must_use]
+    pub fn taken(&self) -> u64 {
+        self.taken.load(Relaxed)
+    }
+
+    /// Hands those after the first `seen` to `take`, as far as they are still there, and returns how many there are now.
+    pub fn since(&self, seen: u64, mut take: impl FnMut(u64)) -> u64 {
+        let now = self.taken.load(Acquire);
+        let new = now.wrapping_sub(seen).min(SAMPLES as u64);
+        for i in 0..new {
+            take(self.last[(now.wrapping_sub(new).wrapping_add(i) % SAMPLES as u64) as usize].load(Relaxed));
+        }
+        now
+    }
 }
 
 /// Counts of values in buckets of an eighth of a power of two.
@@ -98,13 +140,13 @@ impl CostHistogram {
     /// Counts `value` once. One writer.
     pub fn record(&self, value: u64) {
         let c = &self.buckets[Self::bucket_of(value)];
-        c.store(c.load(std::sync::atomic::Ordering::Relaxed) + 1, std::sync::atomic::Ordering::Relaxed);
+        c.store(c.load(Relaxed) + 1, Relaxed);
     }
 
     /// The counts now.
     #[must_use]
     pub fn snapshot(&self) -> Vec<u64> {
-        self.buckets.iter().map(|b| b.load(std::sync::atomic::Ordering::Relaxed)).collect()
+        self.buckets.iter().map(|b| b.load(Relaxed)).collect()
     }
 }
 
@@ -252,7 +294,6 @@ const _: () = {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::Ordering::Relaxed;
 
     #[test]
     fn buckets_are_monotonic_and_tight() {
@@ -263,6 +304,26 @@ mod tests {
                 assert!(CostHistogram::lower_bound(b + 1) > v, "{v}");
             }
         }
+    }
+
+    #[test]
+    fn samples_are_read_once_and_the_oldest_are_lost() {
+        let page = Page::create(PageLayout { queues: 1, counters: vec![0], holds: 0 }).unwrap();
+        let samples = &page.nf(0).service;
+        let read = |seen| {
+            let mut got = Vec::new();
+            let now = samples.since(seen, |s| got.push(s));
+            (now, got)
+        };
+        assert_eq!(read(0), (0, vec![]));
+        samples.add(5);
+        samples.add(6);
+        assert_eq!(read(0), (2, vec![5, 6]));
+        assert_eq!(read(2), (2, vec![]));
+        (2..200).for_each(|i| samples.add(i));
+        assert_eq!(read(2), (200, (137..200).collect()));
+        // A count from nowhere (the page is the instance's own) costs no more than all there is.
+        assert_eq!(read(u64::MAX).1.len(), SAMPLES);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use crate::scripted;
 use chainline_nf::{Env, Error, NfObject};
 use chainline_runtime::setup::{FromInstance, Setup, Start};
-use chainline_runtime::{Sched, ServeError, serve, wire};
+use chainline_runtime::{ServeError, serve, wire};
 use chainline_shm::{Bell, Page, PageLayout, Region, Ring};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::fs::File;
@@ -37,7 +37,7 @@ pub fn run(data: &[u8]) {
     match serde_json::from_slice::<Setup>(setup) {
         Ok(mut setup) => {
             // How the kernel runs the fuzzer is not up to its input.
-            setup.sched = Sched::default();
+            setup.cores = Vec::new();
             wire::send(&ours, &setup, &fds).unwrap();
         }
         Err(_) => send_raw(&ours, setup, &fds),

@@ -9,6 +9,7 @@ pub(super) fn check(c: &mut Check<'_>) {
     tenants(c);
     fused(c);
     cores(c);
+    inherited(c);
     kinds(c);
     for (name, nf) in c.nfs() {
         sizes(c, name, nf);
@@ -88,6 +89,24 @@ fn agree<T: PartialEq>(c: &mut Check<'_>, members: &[(&str, &Nf)], field: &str, 
     }
 }
 
+/// An NF without a `sched` of its own has that of its chains, which must then be one and the same.
+fn inherited(c: &mut Check<'_>) {
+    for (name, nf) in c.nfs() {
+        if nf.sched.is_some() {
+            continue;
+        }
+        let visits: Vec<_> = c.visits(name).iter().filter(|v| c.chain(**v).sched.is_some()).copied().collect();
+        let Some((first, rest)) = visits.split_first() else { continue };
+        let Some(other) = rest.iter().find(|v| c.chain(**v).sched != c.chain(*first).sched) else { continue };
+        let at = |v: super::Visit| c.at(&format!("spec.chains[{}].sched", v.chain));
+        let message = format!("found another `sched` for the NF `{name}`, which the chain shares, expected the same");
+        let diagnostic = Diagnostic::error(at(*other), message)
+            .related(at(*first), "the other is")
+            .help(format!("give `{name}` a `sched` of its own"));
+        c.push(diagnostic);
+    }
+}
+
 fn cores(c: &mut Check<'_>) {
     let Some(host) = c.host.cores.filter(|cores| !cores.is_empty()) else { return };
     let mut places: Vec<(usize, String)> = Vec::new();
@@ -97,6 +116,7 @@ fn cores(c: &mut Check<'_>) {
         cores.iter().enumerate().map(|(i, core)| (*core, format!("{path}.cores[{i}]"))).collect()
     };
     places.extend(list(&defaults.cores, "spec.defaults"));
+    places.extend(c.spec.cores.keys().map(|core| (*core, format!("spec.cores.{core}"))));
     for (name, nf) in c.nfs() {
         places.extend(list(&nf.cores, &format!("spec.nfs.{name}")));
     }
@@ -146,7 +166,7 @@ fn sizes(c: &mut Check<'_>, name: &str, nf: &Nf) {
 
 /// The kernel refuses SCHED_DEADLINE to a task that may not run on every core of its root domain (sched(7)).
 fn deadline(c: &mut Check<'_>, name: &str, nf: &Nf) {
-    let policy = nf.sched.unwrap_or(c.spec.defaults.sched).policy;
+    let policy = crate::inherit::sched(c.spec, &[name], &nf.cores).policy;
     let pinned = !nf.cores.is_empty() || !c.spec.defaults.cores.is_empty();
     if policy == Policy::Deadline && pinned {
         let message = format!(

@@ -3,7 +3,7 @@
 use super::Decoder;
 use super::fields::Fields;
 use super::spec::{ISOLATION, queue};
-use crate::model::{BATCH, MAX_DIVERT, Nf, Policy, Sched, Weight};
+use crate::model::{BATCH, Core, MAX_DIVERT, Nf, Policy, Sched, Weight};
 use crate::tree::{Node, Value};
 
 /// One NF. One that is no map is left out and noted.
@@ -67,6 +67,7 @@ pub(super) fn sched(d: &mut Decoder, node: &Node) -> Option<Sched> {
     };
     if policy_known {
         fields_of_policy(d, &mut f, &sched);
+        priority_of_fixed(d, &mut f, &sched);
     }
     if !f.broken && policy == Policy::Deadline {
         deadline(d, &mut f, node, &sched);
@@ -85,16 +86,18 @@ fn weight(d: &mut Decoder, node: &Node) -> Option<Weight> {
 
 fn fields_of_policy(d: &mut Decoder, f: &mut Fields<'_>, sched: &Sched) {
     const FAIR: &[Policy] = &[Policy::Other, Policy::Batch];
-    const REAL_TIME: &[Policy] = &[Policy::Fifo, Policy::Rr];
+    // The slice of `rr` is the system's.
+    const SLICED: &[Policy] = &[Policy::Other, Policy::Batch, Policy::Rr];
+    const PRIORITIES: &[Policy] = &[Policy::Other, Policy::Batch, Policy::Fifo, Policy::Rr, Policy::Idle];
     const DEADLINE: &[Policy] = &[Policy::Deadline];
     // Weights are shares of the fair class, which `idle` belongs to as well.
     const WEIGHTED: &[Policy] = &[Policy::Other, Policy::Batch, Policy::Idle];
     let fixed = matches!(sched.weight, Weight::Fixed(_));
     let rules = [
         ("nice", sched.nice.is_some(), FAIR),
-        ("slice_us", sched.slice_us.is_some(), FAIR),
+        ("slice_us", sched.slice_us.is_some(), SLICED),
         ("weight", fixed, WEIGHTED),
-        ("priority", sched.priority.is_some(), REAL_TIME),
+        ("priority", sched.priority.is_some(), PRIORITIES),
         ("runtime_us", sched.runtime_us.is_some(), DEADLINE),
         ("deadline_us", sched.deadline_us.is_some(), DEADLINE),
         ("period_us", sched.period_us.is_some(), DEADLINE),
@@ -107,6 +110,24 @@ fn fields_of_policy(d: &mut Decoder, f: &mut Fields<'_>, sched: &Sched) {
             d.error(node.span, format_args!("found `{name}` with policy `{found}`, expected it with {words} only"));
         }
     }
+}
+
+/// A priority multiplies a share that is computed, not one that is fixed.
+fn priority_of_fixed(d: &mut Decoder, f: &mut Fields<'_>, sched: &Sched) {
+    if let (Weight::Fixed(weight), Some(_), Some(node)) = (sched.weight, sched.priority, f.node("priority")) {
+        d.error(node.span, format_args!("found `priority` with the fixed weight {weight}, expected one of them"));
+    }
+}
+
+/// What holds for a core.
+pub(super) fn core(d: &mut Decoder, node: &Node) -> Option<Core> {
+    let mut f = Fields::of(d, node, "a map such as {reserved: true}")?;
+    let core = Core {
+        reserved: f.optional(d, "reserved", Decoder::bool).unwrap_or_default(),
+        sched: f.optional(d, "sched", sched),
+    };
+    f.finish(d);
+    Some(core)
 }
 
 /// sched(7): runtime <= deadline <= period.

@@ -4,11 +4,13 @@ use super::fields::Fields;
 use super::{Broken, Decoder, nf, port};
 use crate::diag::Diagnostic;
 use crate::model::{
-    API_VERSION, BATCH, BUFFERS, CHAIN_WEIGHT, Chain, Defaults, FRAME_BYTES, Fabric, File, Isolation, KIND, MAX_CHAINS,
-    MAX_HOPS, MAX_NFS, MAX_PORTS, Match, Metadata, NumRange, Prefix, QUEUE, Slo, Spec, proto_names, proto_number,
+    API_VERSION, BATCH, BUFFERS, CHAIN_WEIGHT, Chain, Core, Defaults, FRAME_BYTES, Fabric, File, Isolation, KIND,
+    MAX_CHAINS, MAX_HOPS, MAX_NFS, MAX_PORTS, Match, Metadata, NumRange, Prefix, QUEUE, Slo, Spec, proto_names,
+    proto_number,
 };
 use crate::tree::{Node, Value, quote};
 use indexmap::IndexMap;
+use std::collections::BTreeMap;
 
 /// How NFs are kept apart, by the word in the file.
 pub(super) const ISOLATION: &[(&str, Isolation)] =
@@ -55,6 +57,7 @@ fn metadata(d: &mut Decoder, node: &Node) -> Option<Metadata> {
 fn spec(d: &mut Decoder, node: &Node) -> Option<Spec> {
     let mut f = Fields::of(d, node, "a map with `ports`, `nfs` and `chains`")?;
     let defaults = f.optional(d, "defaults", defaults).unwrap_or_default();
+    let cores = f.optional(d, "cores", cores).unwrap_or_default();
     let ports = f.required(d, "ports", |d, n| {
         named(d, n, "ports", MAX_PORTS, |d, name, n| {
             port::port(d, n).or_else(|| {
@@ -71,11 +74,31 @@ fn spec(d: &mut Decoder, node: &Node) -> Option<Spec> {
     f.finish(d);
     Some(Spec {
         defaults,
+        cores,
         ports: ports.unwrap_or_default(),
         nfs: nfs.unwrap_or_default(),
         chains: chains.unwrap_or_default(),
         slo,
     })
+}
+
+/// A map from core numbers to what holds for them.
+fn cores(d: &mut Decoder, node: &Node) -> Option<BTreeMap<usize, Core>> {
+    let Value::Map(entries) = &node.value else {
+        return d.expected(node, "a map from core numbers, such as {1: {reserved: true}}");
+    };
+    let mut map = BTreeMap::new();
+    for e in entries.iter().filter(|e| !e.key.starts_with("x-")) {
+        // Keys are text in JSON and may be numbers in YAML.
+        let Some(core) = e.key.parse::<u16>().ok().filter(|c| c.to_string() == e.key) else {
+            d.error(e.key_span, format_args!("found {}, expected the number of a core", quote(&e.key)));
+            continue;
+        };
+        if let Some(value) = d.within(&e.key, |d| nf::core(d, &e.node)) {
+            map.insert(usize::from(core), value);
+        }
+    }
+    Some(map)
 }
 
 /// A map from names to what `read` makes of them, in the order of the file.
@@ -185,6 +208,7 @@ fn chains(d: &mut Decoder, node: &Node) -> Option<Vec<Chain>> {
             weight: 1,
             tenant: None,
             max_in_flight: None,
+            sched: None,
         }))
     })
 }
@@ -211,6 +235,7 @@ fn chain(d: &mut Decoder, node: &Node, index: usize) -> Option<Chain> {
         weight: f.optional(d, "weight", |d, n| d.int(n, CHAIN_WEIGHT)).unwrap_or(1),
         tenant: f.optional(d, "tenant", Decoder::name),
         max_in_flight: f.optional(d, "max_in_flight", |d, n| d.int(n, 1..=u32::MAX)),
+        sched: f.optional(d, "sched", nf::sched),
     };
     f.finish(d);
     Some(chain)

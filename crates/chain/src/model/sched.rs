@@ -14,13 +14,16 @@ pub struct Sched {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = -20, max = 19))]
     pub nice: Option<i8>,
-    /// Static priority, 1 to 99; with `fifo` and `rr`, where it is 1 when absent.
+    /// Priority against others on the core, 1 to 99, 1 when absent. With `fifo` and `rr` it is the static priority of
+    /// sched(7); with `other`, `batch` and `idle` and the weight `auto` it multiplies the share.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 99))]
     pub priority: Option<u8>,
     /// Share of the core against others on it.
     pub weight: Weight,
-    /// Slice in microseconds, 100 to 100,000; with `other` and `batch` (EEVDF, Linux 6.12 and later).
+    /// Slice in microseconds, 100 to 100,000; with `other` and `batch` (EEVDF, Linux 6.12 and later), and with `rr`,
+    /// where the kernel has one for the whole system, in milliseconds: the longest that a file asks for is set while
+    /// it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 100, max = 100_000))]
     pub slice_us: Option<u32>,
@@ -36,6 +39,18 @@ pub struct Sched {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 100, max = 10_000_000))]
     pub period_us: Option<u32>,
+}
+
+/// What holds for a core.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(default)]
+pub struct Core {
+    /// Threads of other processes are moved off it while the chains run, and put back at the end.
+    pub reserved: bool,
+    /// Scheduling of NFs on it that have no `sched`, neither of their own nor of their chain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sched: Option<Sched>,
 }
 
 /// The policy of sched(7).

@@ -18,6 +18,7 @@ pub use trial::{Prepared, TrialEnd, TrialOrder};
 
 use crate::buffers::Buffers;
 use crate::classifier::Classifier;
+use crate::control::ChainGauge;
 use crate::fabric::Fabric;
 use crate::ports::{Port, PortError};
 use audit::Audit;
@@ -68,6 +69,8 @@ pub enum Event {
     },
     /// Something about a port that an operator should know.
     Remark(String),
+    /// Something about how an instance, or all, are scheduled: from the control loop.
+    Sched(Option<usize>, String),
     /// An audit brought packets back.
     Reclaimed {
         /// How many.
@@ -130,6 +133,9 @@ pub struct Dataplane {
     pub(crate) busy: u64,
     pub(crate) trial: Option<trial::Trial>,
     pub(crate) close_errors: Vec<PortError>,
+    /// Where the control loop sees the chains' counts.
+    pub(crate) gauges: Arc<[ChainGauge]>,
+    pub(crate) gauges_at: u64,
 }
 
 impl Dataplane {
@@ -144,6 +150,7 @@ impl Dataplane {
         ports: Vec<Box<dyn Port>>,
         commands: Receiver<Command>,
         events: Sender<Event>,
+        gauges: Arc<[ChainGauge]>,
     ) -> Result<Self, PortError> {
         let mut ingress = Vec::new();
         for port in 0..plan.ports.len() {
@@ -226,6 +233,8 @@ impl Dataplane {
             busy: 0,
             trial: None,
             close_errors: Vec::new(),
+            gauges,
+            gauges_at: 0,
         })
     }
 

@@ -12,6 +12,9 @@ const DOWN_PATIENCE_NS: u64 = 1_000_000_000;
 /// An instance that made no pass for so many sweeps while packets wait is woken whatever its bell says.
 const STILL_SWEEPS: u32 = 100;
 
+/// Time between two showings of the gauges: somewhat less than the control loop's millisecond.
+const GAUGES_NS: u64 = 900_000;
+
 impl Dataplane {
     /// One sweep. Returns whether the loop goes on.
     pub(super) fn sweep(&mut self, now: u64) -> bool {
@@ -27,6 +30,7 @@ impl Dataplane {
                 Err(TryRecvError::Disconnected) => return false,
             }
         }
+        self.show_gauges(now);
         self.wake_the_forgotten();
         self.look_for_liars();
         self.empty_queues_of_the_dead(now);
@@ -71,6 +75,17 @@ impl Dataplane {
                 let _ = answer.send(());
             }
             Command::Finish(_) => {}
+        }
+    }
+
+    /// Shows the control loop what chains received and shed: as often as it looks.
+    fn show_gauges(&mut self, now: u64) {
+        if now < self.gauges_at {
+            return;
+        }
+        self.gauges_at = now + self.clock.ticks_in(GAUGES_NS);
+        for (gauge, chain) in self.gauges.iter().zip(&self.ledger.chains) {
+            gauge.show(chain.received, chain.shed + chain.no_buffer);
         }
     }
 

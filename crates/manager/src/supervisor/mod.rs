@@ -10,6 +10,7 @@ pub use steer::Orders;
 pub use usage::{NfTotals, Usage};
 
 use crate::buffers::Buffers;
+use crate::control::{ChainGauge, Control, Order};
 use crate::dataplane::{Command, Dataplane, Event, Snapshot};
 use crate::fabric::{Fabric, HOLDS};
 use crate::ports::PortError;
@@ -17,6 +18,7 @@ use crate::report::{Happening, Interval, Report};
 use crate::{Observer, Options, open_ports};
 use chainline_chain::model::Port;
 use chainline_chain::plan::{Plan, PortPlan};
+use chainline_sched::{Policy, Task};
 use chainline_shm::mapping::MapError;
 use chainline_shm::{Bell, Clock};
 use instance::{Change, Instance, State};
@@ -82,6 +84,7 @@ pub(crate) struct Supervisor<'a> {
     instances: Vec<Instance>,
     commands: Sender<Command>,
     events: Receiver<Event>,
+    control: Option<Control>,
     thread: Option<JoinHandle<()>>,
     happenings: Vec<Happening>,
     watch: Vec<Watch>,
@@ -100,7 +103,6 @@ struct Watch {
 impl<'a> Supervisor<'a> {
     /// Creates memory, ports and the data path; nothing runs yet.
     pub fn new(plan: Plan, options: &'a Options) -> Result<Self, RunError> {
-        unsupported(&plan)?;
         let device = |p: &PortPlan| !matches!(p.spec, Port::Generator(_) | Port::Sink(_) | Port::Pcap(_));
         if !plan.ports.iter().any(device) {
             chainline_dpdk::eal::tables_alone();
@@ -112,10 +114,13 @@ impl<'a> Supervisor<'a> {
         let (commands, inbox) = channel();
         let (outbox, events) = channel();
         let (ready, is_ready) = channel();
+        let gauges: Arc<[ChainGauge]> = plan.chains.iter().map(|_| ChainGauge::default()).collect();
+        let control = Control::start(&plan, &fabric, gauges.clone(), outbox.clone())
+            .map_err(|e| RunError::Spawn { instance: "the control loop".into(), what: e.to_string() })?;
         let (p, f, o) = (plan.clone(), fabric.clone(), options.clone());
         let thread = std::thread::Builder::new().name("dataplane".into()).spawn(move || {
             // DPDK devices and the free lists belong to the thread that polls them: they are made in it.
-            let made = Self::make_dataplane(&p, &f, &o, max_frame, inbox, outbox);
+            let made = Self::make_dataplane((&p, &f, &o), max_frame, (inbox, outbox), gauges);
             match made {
                 Ok(mut dataplane) => {
                     let _ = ready.send(Ok(()));
@@ -135,6 +140,7 @@ impl<'a> Supervisor<'a> {
             instances,
             commands,
             events,
+            control: Some(control),
             thread: Some(thread),
             happenings: Vec::new(),
             watch,
@@ -148,25 +154,20 @@ impl<'a> Supervisor<'a> {
     }
 
     fn make_dataplane(
-        plan: &Arc<Plan>,
-        fabric: &Arc<Fabric>,
-        options: &Options,
+        (plan, fabric, options): (&Arc<Plan>, &Arc<Fabric>, &Options),
         max_frame: u16,
-        inbox: Receiver<Command>,
-        outbox: Sender<Event>,
+        (inbox, outbox): (Receiver<Command>, Sender<Event>),
+        gauges: Arc<[ChainGauge]>,
     ) -> Result<Dataplane, RunError> {
-        let sched = chainline_runtime::Sched {
-            cores: vec![plan.manager_core],
-            policy: chainline_runtime::Policy::Other,
-            ..Default::default()
-        };
-        sched.apply().map_err(|e| RunError::Spawn { instance: "the data path".into(), what: e.to_string() })?;
+        // The policy is the usual one, whatever this process was started under.
+        let task = Task { cores: vec![plan.manager_core], policy: Policy::Other, ..Task::default() };
+        task.apply(0).map_err(|e| RunError::Spawn { instance: "the data path".into(), what: e.to_string() })?;
         let tenants: Vec<Buffers> = fabric.regions.iter().map(|r| Buffers::new(r.clone())).collect();
         let ports = open_ports(plan, fabric, &tenants, options, max_frame)?;
         for remark in ports.iter().flat_map(|p| p.remarks()) {
             let _ = outbox.send(Event::Remark(remark));
         }
-        Dataplane::new(plan.clone(), fabric.clone(), tenants, ports, inbox, outbox)
+        Dataplane::new(plan.clone(), fabric.clone(), tenants, ports, inbox, outbox, gauges)
             .map_err(|error| RunError::Port { name: "(classifier)".into(), error })
     }
 
@@ -187,6 +188,10 @@ impl<'a> Supervisor<'a> {
         self.start(observer)?;
         self.began = Instant::now();
         self.command(Command::Run)?;
+        self.order(Order::Begin);
+        if let Some(control) = &self.control {
+            observer.operator(&control.operator());
+        }
         observer.running(&self.plan);
         let mut last = self.snapshot()?;
         let mut last_totals = self.totals();
@@ -261,6 +266,7 @@ impl<'a> Supervisor<'a> {
                     self.instances[instance].kill(&format!("sent {found}"));
                 }
                 Event::Remark(words) => self.happened(None, words, observer),
+                Event::Sched(instance, words) => self.happened(instance, words, observer),
                 Event::Reclaimed { packets } => {
                     self.happened(None, format!("{packets} packets came back from an instance that died"), observer);
                 }
@@ -281,6 +287,7 @@ impl<'a> Supervisor<'a> {
             Change::Running(page) => {
                 if let Some(tid) = self.instances[i].tid {
                     self.instances[i].usage.begin_running(tid);
+                    self.order(Order::Up(i, page.clone(), tid));
                 }
                 self.watch[i] = Watch { passes: 0, since: Instant::now(), run_ns: self.instances[i].usage.run_ns };
                 self.command(Command::Up(i, page))?;
@@ -293,6 +300,7 @@ impl<'a> Supervisor<'a> {
             }
             Change::Died(why) => {
                 self.command(Command::Down(i))?;
+                self.order(Order::Down(i));
                 self.happened(Some(i), why, observer);
             }
         }
@@ -360,6 +368,12 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
+    fn order(&self, order: Order) {
+        if let Some(control) = &self.control {
+            control.order(order);
+        }
+    }
+
     fn snapshot(&self) -> Result<Box<Snapshot>, RunError> {
         let (answer, answered) = channel();
         self.command(Command::Snapshot(answer))?;
@@ -414,6 +428,8 @@ impl<'a> Supervisor<'a> {
         }
         let usage = self.usages();
         let totals = self.totals();
+        let control = self.control.take().map(Control::end).unwrap_or_default();
+        self.listen_to_all(Duration::ZERO, observer);
         for i in &mut self.instances {
             i.stop();
             self.fabric.bells[i.index].wake();
@@ -447,12 +463,18 @@ impl<'a> Supervisor<'a> {
             start_ns,
             declared,
             reports,
+            control,
             happenings: self.happenings.drain(..).collect(),
         }))
     }
 
     /// Hears last words; deaths are only noted.
     fn listen_to_all(&mut self, timeout: Duration, observer: &mut dyn Observer) {
+        while let Ok(event) = self.events.try_recv() {
+            if let Event::Sched(instance, words) = event {
+                self.happened(instance, words, observer);
+            }
+        }
         let listening: Vec<usize> = (0..self.instances.len()).filter(|&i| self.instances[i].socket.is_some()).collect();
         let sockets = listening.iter().filter_map(|&i| self.instances[i].socket.as_ref());
         let mut fds: Vec<PollFd<'_>> = sockets.map(|s| PollFd::new(s, PollFlags::IN)).collect();
@@ -470,6 +492,7 @@ impl<'a> Supervisor<'a> {
 
 impl Drop for Supervisor<'_> {
     fn drop(&mut self) {
+        self.control = None;
         self.instances.iter_mut().for_each(Instance::discard);
         // The data path ends when nobody can give it commands; it must be gone before its memory is.
         let (nobody, _) = channel();
@@ -478,21 +501,4 @@ impl Drop for Supervisor<'_> {
             let _ = thread.join();
         }
     }
-}
-
-/// What a chain file can say and this version cannot do is refused, not ignored.
-fn unsupported(plan: &Plan) -> Result<(), RunError> {
-    for i in &plan.instances {
-        let refuse = |what: String| Err(RunError::Unsupported(format!("{}: {what}", i.name)));
-        if chainline_runtime::Policy::from_word(i.sched.policy.word()).is_none() {
-            return refuse(format!(
-                "policy {} is not available yet: use other, batch, idle, fifo or rr",
-                i.sched.policy.word()
-            ));
-        }
-        if i.sched.slice_us.is_some() || i.sched.weight != chainline_chain::model::Weight::Auto {
-            return refuse("`slice_us` and a fixed `weight` are not available yet: leave them out".into());
-        }
-    }
-    Ok(())
 }

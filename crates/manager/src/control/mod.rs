@@ -1,0 +1,429 @@
+//! The control loop: a thread that wakes once a millisecond, reads what the data path and the instances show, and
+//! advises the kernel.
+//!
+//! It never touches the data path: it reads queues, pages and gauges with relaxed loads, and is spoken to through a
+//! channel ([`Order`]). Each millisecond it makes one [`Readings`], which whatever decides something is handed: the CPU
+//! shares here, every 10 ms; backpressure belongs beside them (`Loop::millisecond`).
+
+mod gauges;
+mod kernel;
+mod readings;
+mod shares;
+
+pub use gauges::ChainGauge;
+use readings::Readings;
+
+use crate::dataplane::Event;
+use crate::fabric::Fabric;
+use chainline_chain::model::Sched;
+use chainline_chain::plan::{Host, Plan};
+use chainline_sched::reserve::{Reserved, others};
+use chainline_sched::rr::{self, RrSlice};
+use chainline_sched::weights::Kind;
+use chainline_sched::{Policy, Task};
+use chainline_shm::Page;
+use kernel::Kernel;
+use readings::Sources;
+use rustix::thread::ClockId;
+use rustix::time::clock_gettime;
+use serde::Serialize;
+use shares::Shares;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Time between two readings.
+const PERIOD: Duration = Duration::from_millis(1);
+/// Times that the same refusal is said of an instance.
+const MOST_SAID: usize = 8;
+
+/// What others ask of the loop.
+pub enum Order {
+    /// An instance runs: its page and the thread that works.
+    Up(usize, Arc<Page>, i32),
+    /// It is gone.
+    Down(usize),
+    /// All run; cores are reserved now.
+    Begin,
+    /// Schedule an NF's instance otherwise; the answer is the kernel's refusal, if it refused.
+    Schedule(String, Change, Sender<Result<(), String>>),
+    /// Undo everything and answer.
+    End(Sender<Ended>),
+}
+
+/// What may be changed of an NF while it runs.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// The factor of its share, 1 to 99, or the static priority of `fifo` and `rr`.
+    Priority(u8),
+    /// Policy, weight and all that goes with them, as a chain file says them.
+    Sched(Sched),
+    /// The cores that it may run on.
+    Cores(Vec<usize>),
+}
+
+/// How an instance stood at the end.
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+pub struct Standing {
+    /// The policy in force.
+    pub policy: String,
+    /// By what its weight went: `cgroup v1 cpu.shares`, `nice`, `none`; `null` for real-time policies.
+    pub weight_by: Option<String>,
+    /// The factor of its share, or its static priority.
+    pub priority: u8,
+    /// Part of its cores that it was meant to have, while these were loaded; `null` if they never were, or it had no
+    /// company.
+    pub intended_share: Option<f64>,
+    /// The part that it had then.
+    pub achieved_share: Option<f64>,
+}
+
+/// What the loop has to say at its end.
+#[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
+pub struct ControlReport {
+    /// By what CPU weights were set on this host.
+    pub weights: String,
+    /// Readings taken, one a millisecond.
+    pub readings: u64,
+    /// Milliseconds without one, as the loop did not get a core in time.
+    pub missed: u64,
+    /// Share of one core that the loop used.
+    pub cpu_share: f64,
+    /// The system's slice of `rr` while the chains ran, in milliseconds; `null`: left as it was.
+    pub rr_slice_ms: Option<u32>,
+    /// Threads of other processes that were moved off reserved cores.
+    pub moved_threads: usize,
+}
+
+/// Everything at the end: of the loop, by instance, and the loads of the NFs.
+#[derive(Clone, Debug, Default)]
+pub struct Ended {
+    pub report: ControlReport,
+    pub instances: Vec<Option<Standing>>,
+    /// Arrival rate, service time and load of each NF, as last read.
+    pub loads: Vec<(f64, Option<f64>, f64)>,
+}
+
+/// Speaks for an operator while a run lasts.
+#[derive(Clone)]
+pub struct Operator {
+    orders: Sender<Order>,
+}
+
+impl Operator {
+    /// Changes how an NF is scheduled, and with it those that are fused with it.
+    ///
+    /// # Errors
+    /// When there is no such NF, the change makes no sense, the kernel refused it, or the run is over.
+    pub fn change(&self, nf: &str, change: Change) -> Result<(), String> {
+        let over = |_| "the run is over".to_owned();
+        let (answer, answered) = channel();
+        self.orders.send(Order::Schedule(nf.to_owned(), change, answer)).map_err(|_| over(()))?;
+        answered.recv().map_err(|_| over(()))?
+    }
+}
+
+/// The thread.
+pub struct Control {
+    orders: Sender<Order>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Control {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// When no thread is to be had.
+    pub fn start(
+        plan: &Arc<Plan>,
+        fabric: &Arc<Fabric>,
+        gauges: Arc<[ChainGauge]>,
+        events: Sender<Event>,
+    ) -> std::io::Result<Self> {
+        let (orders, inbox) = channel();
+        let sources = Sources::new(plan.clone(), fabric.clone(), gauges);
+        let thread = std::thread::Builder::new().name("control".into()).spawn(move || {
+            Loop::new(sources, inbox, events).run();
+        })?;
+        Ok(Self { orders, thread: Some(thread) })
+    }
+
+    /// Asks something of it. A loop that ended has nothing left to do.
+    pub fn order(&self, order: Order) {
+        let _ = self.orders.send(order);
+    }
+
+    /// For operators.
+    pub fn operator(&self) -> Operator {
+        Operator { orders: self.orders.clone() }
+    }
+
+    /// Ends it; everything is undone when this returns.
+    pub fn end(mut self) -> Ended {
+        self.finish()
+    }
+
+    fn finish(&mut self) -> Ended {
+        let (answer, answered) = channel();
+        self.order(Order::End(answer));
+        let ended = answered.recv().unwrap_or_default();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        ended
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        if self.thread.is_some() {
+            self.finish();
+        }
+    }
+}
+
+struct Loop {
+    from: Sources,
+    readings: Readings,
+    pages: Vec<Option<Arc<Page>>>,
+    kernel: Kernel,
+    shares: Shares,
+    cores: Vec<Vec<usize>>,
+    rr: Option<RrSlice>,
+    reserved: Option<Reserved>,
+    orders: Receiver<Order>,
+    events: Sender<Event>,
+    /// How often something was said of whom.
+    said: BTreeMap<Option<usize>, usize>,
+    missed: u64,
+}
+
+impl Loop {
+    fn new(from: Sources, orders: Receiver<Order>, events: Sender<Event>) -> Self {
+        let plan = from.plan.clone();
+        let cores: Vec<Vec<usize>> = plan.instances.iter().map(|i| i.cores.clone()).collect();
+        let mut this = Self {
+            readings: Readings::new(&plan),
+            pages: vec![None; plan.instances.len()],
+            kernel: Kernel::new(plan.instances.len()),
+            shares: Shares::new(plan.instances.iter().map(|i| i.sched).collect(), cores.clone()),
+            cores,
+            rr: None,
+            reserved: None,
+            from,
+            orders,
+            events,
+            said: BTreeMap::new(),
+            missed: 0,
+        };
+        this.round_robin();
+        this
+    }
+
+    fn run(&mut self) {
+        let began = clock_gettime(ClockId::Monotonic);
+        let mut next = Duration::new(began.tv_sec as u64, began.tv_nsec as u32);
+        loop {
+            loop {
+                match self.orders.try_recv() {
+                    Ok(Order::End(answer)) => {
+                        let ended = self.ended(began);
+                        self.say();
+                        self.undo();
+                        let _ = answer.send(ended);
+                        return;
+                    }
+                    Ok(order) => self.obey(order),
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => return self.undo(),
+                }
+            }
+            self.millisecond();
+            self.say();
+            next += PERIOD;
+            let now = clock_gettime(ClockId::Monotonic);
+            let late = Duration::new(now.tv_sec as u64, now.tv_nsec as u32).saturating_sub(next);
+            if late > PERIOD {
+                let missed = late.as_nanos() / PERIOD.as_nanos();
+                self.missed += missed as u64;
+                next += PERIOD * missed as u32;
+            }
+            let until = rustix::time::Timespec { tv_sec: next.as_secs() as _, tv_nsec: next.subsec_nanos().into() };
+            // An interrupted sleep makes one reading come early.
+            let _ = rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &until);
+        }
+    }
+
+    /// One reading, and everybody who decides something by it.
+    fn millisecond(&mut self) {
+        self.readings.read(&self.from, &self.pages, self.from.fabric.clock.now_ns());
+        if self.readings.tick.is_multiple_of(shares::APPLY_EVERY) {
+            self.shares.apply(&self.readings, &mut self.kernel);
+        }
+        if self.readings.tick.is_multiple_of(shares::ACCOUNT_EVERY) {
+            self.shares.account(self.readings.now_ns, &self.kernel, run_ns);
+        }
+    }
+
+    fn obey(&mut self, order: Order) {
+        match order {
+            Order::Up(i, page, tid) => {
+                self.readings.restarted(&self.from.plan, i);
+                self.pages[i] = Some(page);
+                // What the kernel refuses is said by it.
+                let _ = self.kernel.schedule(i, tid, self.is_thread(i), &self.task(i));
+            }
+            Order::Down(i) => {
+                self.pages[i] = None;
+                self.kernel.leave(i);
+            }
+            Order::Begin => self.reserve(),
+            Order::Schedule(nf, change, answer) => _ = answer.send(self.change(&nf, change)),
+            Order::End(_) => {}
+        }
+    }
+
+    fn is_thread(&self, i: usize) -> bool {
+        self.from.plan.instances[i].host == Host::Thread
+    }
+
+    fn task(&self, i: usize) -> Task {
+        kernel::task(&self.shares.sched[i], &self.cores[i])
+    }
+
+    fn change(&mut self, nf: &str, change: Change) -> Result<(), String> {
+        let plan = self.from.plan.clone();
+        let Some(nf) = plan.nfs.iter().find(|n| n.name == nf) else {
+            return Err(format!("found the NF `{nf}`, expected one of this run"));
+        };
+        let i = nf.instance;
+        let (mut sched, mut cores) = (self.shares.sched[i], self.cores[i].clone());
+        match change {
+            Change::Priority(p) if (1..=99).contains(&p) => sched.priority = Some(p),
+            Change::Priority(p) => return Err(format!("found the priority {p}, expected one from 1 to 99")),
+            Change::Sched(new) => sched = new,
+            Change::Cores(new) if new.is_empty() => return Err("found no cores, expected at least one".to_owned()),
+            Change::Cores(new) => cores = new,
+        }
+        if let Some(tid) = self.kernel.tid(i) {
+            self.kernel.schedule(i, tid, self.is_thread(i), &kernel::task(&sched, &cores))?;
+        }
+        // Only what the kernel took is remembered: an instance that is started again gets the same.
+        self.shares.sched[i] = sched;
+        if cores != self.cores[i] {
+            let accounts = std::mem::take(&mut self.shares.accounts);
+            self.cores[i] = cores;
+            self.shares = Shares::new(std::mem::take(&mut self.shares.sched), self.cores.clone());
+            self.shares.accounts = accounts;
+        }
+        self.round_robin();
+        Ok(())
+    }
+
+    /// The slice of `rr` is one for the whole system: the longest that is asked for.
+    fn round_robin(&mut self) {
+        let of = |s: &Sched| s.slice_us.filter(|_| s.policy.word() == Policy::Rr.word());
+        let asked = self.shares.sched.iter().filter_map(of).max().map(|us| us.div_ceil(1000));
+        match (asked, &self.rr) {
+            (None, None) => {}
+            (Some(ms), Some(now)) if now.ms() == ms => {}
+            (None, Some(_)) => self.rr = None,
+            (Some(ms), _) => {
+                self.rr = None;
+                match RrSlice::set(Path::new(rr::FILE), ms) {
+                    Ok(slice) => {
+                        let what = format!(
+                            "the slice of `rr` is {} ms instead of {} for every process of this host until the end",
+                            slice.ms(),
+                            slice.before()
+                        );
+                        let _ = self.events.send(Event::Sched(None, what));
+                        self.rr = Some(slice);
+                    }
+                    Err(e) => {
+                        let what = format!("slice_us of `rr`: {}: {e}; the system's stays", rr::FILE);
+                        let _ = self.events.send(Event::Sched(None, what));
+                    }
+                }
+            }
+        }
+    }
+
+    fn reserve(&mut self) {
+        let cores = &self.from.plan.reserved;
+        if cores.is_empty() {
+            return;
+        }
+        let own: Vec<i32> = (0..self.cores.len())
+            .filter(|&i| !self.is_thread(i))
+            .filter_map(|i| self.kernel.tid(i))
+            .chain(i32::try_from(std::process::id()))
+            .collect();
+        let reserved = Reserved::new(cores, &others(&own));
+        let what = format!(
+            "cores {cores:?} are reserved: {} threads of other processes were moved off, {} had to stay",
+            reserved.moved(),
+            reserved.stayed()
+        );
+        let _ = self.events.send(Event::Sched(None, what));
+        self.reserved = Some(reserved);
+    }
+
+    /// Passes on what the kernel had to say; not for ever the same.
+    fn say(&mut self) {
+        for (i, what) in self.kernel.take_said() {
+            let count = self.said.entry(i).or_default();
+            *count += 1;
+            if *count <= MOST_SAID {
+                let _ = self.events.send(Event::Sched(i, what));
+            }
+        }
+    }
+
+    fn ended(&mut self, began: rustix::time::Timespec) -> Ended {
+        let seconds = |t: rustix::time::Timespec| t.tv_sec as f64 + t.tv_nsec as f64 / 1e9;
+        let passed = seconds(clock_gettime(ClockId::Monotonic)) - seconds(began);
+        let used = seconds(clock_gettime(ClockId::ThreadCPUTime));
+        let report = ControlReport {
+            weights: self.kernel.kind().to_string(),
+            readings: self.readings.tick,
+            missed: self.missed,
+            cpu_share: if passed > 0.0 { used / passed } else { 0.0 },
+            rr_slice_ms: self.rr.as_ref().map(RrSlice::ms),
+            moved_threads: self.reserved.as_ref().map_or(0, Reserved::moved),
+        };
+        let standing = |i: usize| {
+            let (kind, policy) = self.kernel.standing(i);
+            let shares = self.shares.accounts[i].shares();
+            let fair = policy.is_fair();
+            Some(Standing {
+                policy: policy.to_string(),
+                weight_by: kind.filter(|_| fair).map(|k: Kind| k.to_string()),
+                priority: self.shares.sched[i].priority.unwrap_or(1),
+                intended_share: shares.map(|s| s.0),
+                achieved_share: shares.map(|s| s.1),
+            })
+        };
+        Ended {
+            report,
+            instances: (0..self.cores.len()).map(standing).collect(),
+            loads: self.readings.nfs.iter().map(|n| (n.arrival_pps, n.service_ns, n.load)).collect(),
+        }
+    }
+
+    /// Leaves the host as it was.
+    fn undo(&mut self) {
+        self.reserved = None;
+        self.rr = None;
+        (0..self.cores.len()).for_each(|i| self.kernel.leave(i));
+    }
+}
+
+/// Nanoseconds that a thread had a core, `/proc/TID/schedstat`.
+fn run_ns(tid: i32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
+    text.split(' ').next()?.parse().ok()
+}
