@@ -261,3 +261,21 @@ fn this_host_can_be_examined() {
     assert_ne!(report.get("cores").unwrap().status, Status::Fail);
     assert!(report.checks.iter().all(|c| !c.finding.is_empty()));
 }
+
+#[test]
+fn what_concerns_shares() {
+    let root = Root::new("shares").file("/proc/sys/kernel/sched_autogroup_enabled", "1\n");
+    let check = root.check("autogroup");
+    has(&check, Status::Info, "on");
+    assert!(check.consequence.unwrap().contains("CPU shares go by nice"));
+    // Groups take their tasks out of it. Of those of managers, the first one's owner is gone.
+    let root = root
+        .file("/proc/self/mountinfo", V1)
+        .file("/proc/self/cgroup", "2:cpu,cpuacct:/user\n0::/\n")
+        .file("/sys/fs/cgroup/cpu,cpuacct/user/chainline-77/instance-0/cpu.shares", "1024\n")
+        .file("/sys/fs/cgroup/cpu,cpuacct/user/chainline-78/cpu.shares", "1024\n")
+        .file("/proc/78/comm", "chainline\n");
+    has(&root.check("autogroup"), Status::Ok, "on; NFs in control groups are not concerned");
+    let finding = "control groups of managers that are gone: /sys/fs/cgroup/cpu,cpuacct/user/chainline-77";
+    has(&root.check("stale_state"), Status::Info, finding);
+}
