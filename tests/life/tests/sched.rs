@@ -282,7 +282,7 @@ fn groups_of_a_killed_manager_go_with_the_next_start() {
     let outcome = second.end();
     assert!(outcome.status.success(), "{}", outcome.stderr);
     assert!(!group.exists() && !own.exists());
-    let said = outcome.report()["happenings"].to_string();
+    let said = outcome.report()["control"]["remarks"].to_string();
     assert!(said.contains("that a killed manager left"), "{said}");
     for (pid, _) in orphans {
         if let Some(pid) = rustix::process::Pid::from_raw(pid) {

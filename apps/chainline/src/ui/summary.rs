@@ -50,6 +50,9 @@ pub fn text(r: &Report) -> String {
     if dropped > 0 {
         out += &format!("dropped: {}\n", drops(&l.dropped));
     }
+    if !r.control.weights.starts_with("cgroup") {
+        out += &format!("CPU shares by {}: {}\n", r.control.weights, r.control.remarks.join("; "));
+    }
     for h in &r.happenings {
         out += &format!(
             "{:.1} s  {}{}\n",

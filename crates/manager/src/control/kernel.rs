@@ -26,6 +26,8 @@ pub struct Kernel {
     places: Vec<Option<Place>>,
     /// The policy in force, by instance.
     policies: Vec<Policy>,
+    /// Why a better back end is not it, and what was cleaned up.
+    pub remarks: Vec<String>,
     /// What an operator should know: of which instance, and what.
     said: Vec<(Option<usize>, String)>,
 }
@@ -76,7 +78,8 @@ impl Kernel {
             second,
             places: vec![None; instances],
             policies: vec![Policy::default(); instances],
-            said: found.remarks.into_iter().map(|r| (None, r)).collect(),
+            remarks: found.remarks,
+            said: Vec::new(),
         }
     }
 

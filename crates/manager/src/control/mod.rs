@@ -86,6 +86,8 @@ pub struct Standing {
 pub struct ControlReport {
     /// By what CPU weights were set on this host.
     pub weights: String,
+    /// Why not by something better, and what was cleaned up after managers that were killed.
+    pub remarks: Vec<String>,
     /// Readings taken, one a millisecond.
     pub readings: u64,
     /// Milliseconds without one, as the loop did not get a core in time.
@@ -389,6 +391,7 @@ impl Loop {
         let used = seconds(clock_gettime(ClockId::ThreadCPUTime));
         let report = ControlReport {
             weights: self.kernel.kind().to_string(),
+            remarks: self.kernel.remarks.clone(),
             readings: self.readings.tick,
             missed: self.missed,
             cpu_share: if passed > 0.0 { used / passed } else { 0.0 },

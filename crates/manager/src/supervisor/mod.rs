@@ -239,7 +239,8 @@ impl<'a> Supervisor<'a> {
                 return Err(RunError::Unsupported("interrupted before the chain was running".into()));
             }
             if let Some(i) = self.instances.iter().find(|i| matches!(i.state, State::Down(_)) && i.restarts == 0) {
-                let what = self.happenings.last().map_or_else(String::new, |h| h.what.clone());
+                let mut of_it = self.happenings.iter().rev().filter(|h| h.instance.as_ref() == Some(&i.name));
+                let what = of_it.next().map_or_else(String::new, |h| h.what.clone());
                 return Err(RunError::Spawn { instance: i.name.clone(), what });
             }
         }
