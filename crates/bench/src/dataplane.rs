@@ -1,6 +1,8 @@
 //! The one interface to whatever is measured: a chain of ours, the kernel, Open vSwitch, `testpmd`, anything that an
 //! adapter file describes.
 
+pub mod chainline;
+
 use chainline_trial::{Order, Outcome, Ready};
 use serde::{Deserialize, Serialize};
 

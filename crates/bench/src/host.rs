@@ -2,6 +2,7 @@
 
 mod manifest;
 
+pub(crate) use manifest::hex;
 pub use manifest::{environment, identity, manifest};
 
 use procfs::CurrentSI;
@@ -28,6 +29,16 @@ impl Ticks {
         let busy = t.user + t.nice + t.system + t.irq.unwrap_or(0) + t.softirq.unwrap_or(0);
         let all = busy + t.idle + t.iowait.unwrap_or(0) + stolen;
         Some(Self { stolen, foreign: busy.saturating_sub(own), all })
+    }
+
+    /// As [`Ticks::now`], while children run: their time is this program's, and so is that of the kernel's software
+    /// interrupts, which move packets between kernel interfaces.
+    pub fn with_children() -> Option<Self> {
+        let t = procfs::KernelStats::current().ok()?.total;
+        let stolen = t.steal.unwrap_or(0);
+        let busy = t.user + t.nice + t.system + t.irq.unwrap_or(0);
+        let all = busy + t.softirq.unwrap_or(0) + t.idle + t.iowait.unwrap_or(0) + stolen;
+        Some(Self { stolen, foreign: busy.saturating_sub(tree_ticks()?), all })
     }
 
     /// Since `earlier`.
@@ -69,6 +80,19 @@ impl Ticks {
 
 fn share(part: u64, all: u64) -> f64 {
     if all == 0 { 0.0 } else { part as f64 / all as f64 }
+}
+
+/// Ticks that this program and everything below it had since each began, finished children included.
+fn tree_ticks() -> Option<u64> {
+    let all: Vec<_> = all_processes().ok()?.flatten().filter_map(|p| p.stat().ok()).collect();
+    let mut tree = vec![i32::try_from(std::process::id()).ok()?];
+    let mut next = 0;
+    while let Some(parent) = tree.get(next).copied() {
+        tree.extend(all.iter().filter(|s| s.ppid == parent && s.pid != parent).map(|s| s.pid));
+        next += 1;
+    }
+    let finished = |s: &procfs::process::Stat| u64::try_from(s.cutime + s.cstime).unwrap_or(0);
+    Some(all.iter().filter(|s| tree.contains(&s.pid)).map(|s| s.utime + s.stime + finished(s)).sum())
 }
 
 /// Nanoseconds that a process, its threads and its children were on a core.

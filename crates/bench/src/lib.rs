@@ -6,14 +6,23 @@
 //! |---|---|
 //! | a dataplane is started, and measured by trials | `dataplane` |
 //! | other dataplanes are started, asked, stopped, by adapter files | `rivals` |
-//! | what others did on the host meanwhile | `host` |
+//! | what others did on the host meanwhile | `host`, `watch` |
+//! | benchmark files: factors, and the chain files made of them | `sweep` |
+//! | all cases in rounds: trials judged, repeated, recorded, played back | `run` |
 //! | trials and figures, as they are kept | `results` |
 //! | files and the page made of them | `report` |
 
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod dataplane;
 pub mod host;
+pub mod niu;
 pub mod report;
 pub mod results;
 pub mod rivals;
+pub mod run;
+#[cfg(test)]
+mod scratch;
+pub mod sweep;
+pub mod watch;

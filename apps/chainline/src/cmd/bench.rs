@@ -2,6 +2,10 @@
 //! as in [`crate::cmd`].
 
 mod host;
+mod niu;
+mod quick;
+mod run;
+mod session;
 
 use crate::exit::Exit;
 
@@ -14,6 +18,9 @@ pub struct Bench {
 }
 
 super::commands! {
+    Quick(quick::Quick),
+    Run(run::Run),
+    Niu(niu::Niu),
     Host(host::Host),
 }
 

@@ -1,0 +1,486 @@
+//! What is measured of one case, in one round.
+
+use super::meter::{Made, Meter, Searching, Stop};
+use super::tell::Event;
+use chainline_search::{Budget, Goal, Outcome as Bound, Search, Session};
+use chainline_trial::{Load, Order};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Something to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Measure {
+    /// Non-drop rate: RFC 9971 with CSIT's goal.
+    Ndr,
+    /// Partial drop rate, 0.5 % loss.
+    Pdr,
+    /// Partial drop rate, 0.1 % loss.
+    #[serde(rename = "pdr-0.1")]
+    PdrStrict,
+    /// RFC 2544 throughput: trials of 60 s without loss.
+    Rfc2544,
+    /// ETSI GS NFV-TST 009: binary search with loss verification.
+    Tst009,
+    /// 30 minutes with next to no loss.
+    Soak,
+    /// Maximum receive rate: what arrives when the generator sends all it can.
+    Mrr,
+    /// What goes through when the generator waits for room.
+    Lossless,
+    /// Latency percentiles at shares of PDR.
+    Latency,
+    /// RFC 2544 section 26.3: loss by load, in steps of 10 %.
+    LossCurve,
+    /// Time of a core that NFs and manager take, at the highest load or at the line's rate.
+    Cpu,
+}
+
+impl Measure {
+    /// All, by the word in the file.
+    pub const WORDS: &'static [(&'static str, Self)] = &[
+        ("ndr", Self::Ndr),
+        ("pdr", Self::Pdr),
+        ("pdr-0.1", Self::PdrStrict),
+        ("rfc2544", Self::Rfc2544),
+        ("tst009", Self::Tst009),
+        ("soak", Self::Soak),
+        ("mrr", Self::Mrr),
+        ("lossless", Self::Lossless),
+        ("latency", Self::Latency),
+        ("loss-curve", Self::LossCurve),
+        ("cpu", Self::Cpu),
+    ];
+
+    /// The word in the file.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        Self::WORDS.iter().find(|(_, m)| *m == self).map_or("", |(w, _)| w)
+    }
+
+    fn goal(self) -> Option<Goal> {
+        Goal::preset(self.word())
+    }
+}
+
+/// How it is measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Protocol {
+    /// What.
+    pub measures: Vec<Measure>,
+    /// Length of the trials of `mrr`, `lossless`, `loss-curve` and `cpu` in milliseconds.
+    pub trial_ms: u64,
+    /// Sends this long before each trial's window begins.
+    pub warmup_ms: u64,
+    /// Waits this long for packets after it.
+    pub drain_ms: u64,
+    /// Length of each latency trial in milliseconds.
+    pub latency_ms: u64,
+    /// Shares of PDR at which latency is measured.
+    pub latency_at: Vec<f64>,
+    /// Trials of `mrr` and `lossless`; their mean counts.
+    pub trials: u32,
+    /// Searches use goals with so short trials: so many of them to a decision. Names say it.
+    pub hasty: Option<Hasty>,
+    /// Attempts for a trial that was disturbed.
+    pub attempts: u32,
+    /// The least disturbed attempt counts if all were disturbed.
+    pub allow_disturbed: bool,
+    /// No load above this, in frames a second.
+    pub max_pps: Option<f64>,
+    /// For `cpu`: the load is at most what a line of so many bits a second carries.
+    pub line_bps: Option<f64>,
+    /// A search may take so many seconds.
+    pub budget_s: f64,
+}
+
+/// Shorter trials than a goal says.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Hasty {
+    /// Length of a trial in milliseconds.
+    pub trial_ms: u64,
+    /// Trials to a decision.
+    pub trials: u32,
+}
+
+impl Default for Protocol {
+    fn default() -> Self {
+        Self {
+            measures: vec![Measure::Ndr, Measure::Pdr, Measure::Latency],
+            trial_ms: 1000,
+            warmup_ms: 100,
+            drain_ms: 200,
+            latency_ms: 5000,
+            latency_at: vec![0.1, 0.5, 0.9],
+            trials: 10,
+            hasty: None,
+            attempts: 4,
+            allow_disturbed: false,
+            max_pps: None,
+            line_bps: None,
+            budget_s: 7200.0,
+        }
+    }
+}
+
+/// One number that was found, and what it was made from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// What: `ndr`, `loss-curve`, `latency p99 at 50 % of PDR`.
+    pub what: String,
+    /// The line that it belongs to, where a measure gives several: `50 % of PDR`. Empty otherwise.
+    pub line: String,
+    /// Where it lies on the measure's own axis, where it has one: load in percent, share below.
+    pub x: Option<f64>,
+    /// The number, in the unit of the measure.
+    pub value: f64,
+    /// Indexes of the trials behind it.
+    pub trials: Vec<usize>,
+}
+
+/// Something that was not found, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// What.
+    pub what: String,
+    /// Why.
+    pub why: String,
+}
+
+/// Everything that was found in one case and round.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Found {
+    /// Numbers.
+    pub figures: Vec<Figure>,
+    /// What there is no number for.
+    pub missing: Vec<Missing>,
+    /// What a reader must know of the numbers.
+    pub remarks: Vec<String>,
+}
+
+impl Found {
+    fn figure(&mut self, what: &str, value: f64, trials: Vec<usize>) {
+        self.figures.push(Figure { what: what.into(), line: String::new(), x: None, value, trials });
+    }
+
+    fn lacks(&mut self, what: &str, why: impl Into<String>) {
+        self.missing.push(Missing { what: what.into(), why: why.into() });
+    }
+
+    fn value(&self, what: &str) -> Option<f64> {
+        self.figures.iter().find(|f| f.what == what).map(|f| f.value)
+    }
+}
+
+/// Frames a second on a line of `bps` bits a second: each has 20 bytes of preamble and gap besides its own.
+#[must_use]
+pub fn line_rate_pps(bps: f64, mean_frame_bytes: f64) -> f64 {
+    bps / (8.0 * (mean_frame_bytes + 20.0))
+}
+
+/// Measures one case. What could not be measured is said in the result. Besides it why that is not all: the user wants
+/// an end, the journal cannot be written, the dataplane failed.
+pub(super) fn measure(meter: &mut Meter<'_>, protocol: &Protocol) -> (Found, Option<Stop>) {
+    let mut procedure = Procedure { meter, protocol, found: Found::default() };
+    let stop = procedure.all().err();
+    let mut found = procedure.found;
+    if let Some(why) = procedure.meter.disturbed.take() {
+        found.remarks.push(format!("made from trials that others disturbed ({why}): not to be relied upon"));
+    }
+    (found, stop)
+}
+
+struct Procedure<'p, 'm> {
+    meter: &'p mut Meter<'m>,
+    protocol: &'p Protocol,
+    found: Found,
+}
+
+impl Procedure<'_, '_> {
+    fn order(&self, load: Load, duration_ms: u64) -> Order {
+        let Protocol { warmup_ms, drain_ms, .. } = *self.protocol;
+        Order { load, warmup_ms, duration_ms, drain_ms }
+    }
+
+    fn wants(&self, measure: Measure) -> bool {
+        self.protocol.measures.contains(&measure)
+    }
+
+    fn all(&mut self) -> Result<(), Stop> {
+        let ready = self.meter.ready()?;
+        let goals = self.goals();
+        let rest = [Measure::Mrr, Measure::LossCurve, Measure::Cpu];
+        if !goals.is_empty() || rest.iter().any(|m| self.wants(*m)) {
+            let trials = if self.wants(Measure::Mrr) { self.protocol.trials.max(1) } else { 1 };
+            let Some((made, sent_pps)) = self.flat_out(Load::Max, "mrr", trials)? else {
+                for measure in &self.protocol.measures {
+                    if *measure != Measure::Lossless && *measure != Measure::Mrr {
+                        self.found.lacks(measure.word(), "how fast the generator is could not be found out");
+                    }
+                }
+                return self.lossless();
+            };
+            // Paced sending costs a little more than sending all at once.
+            let max_pps = (0.95 * sent_pps).min(self.protocol.max_pps.unwrap_or(f64::INFINITY));
+            if self.wants(Measure::Mrr) {
+                self.found.figure("mrr", mean(&made, |m| m.trial.outcome.received_pps()), indexes(&made));
+            }
+            if !goals.is_empty() {
+                self.search(&goals, max_pps)?;
+            }
+            if self.wants(Measure::Latency) {
+                self.latency()?;
+            }
+            if self.wants(Measure::LossCurve) {
+                self.loss_curve(max_pps)?;
+            }
+            if self.wants(Measure::Cpu) {
+                let line = self.protocol.line_bps.map(|bps| line_rate_pps(bps, ready.mean_frame_bytes));
+                self.cpu(max_pps.min(line.unwrap_or(f64::INFINITY)))?;
+            }
+        }
+        self.lossless()
+    }
+
+    /// The goals to search for, with what each is called in figures. Latency needs PDR.
+    fn goals(&self) -> Vec<(&'static str, Goal)> {
+        let mut wanted: Vec<Measure> = self.protocol.measures.iter().copied().filter(|m| m.goal().is_some()).collect();
+        if self.wants(Measure::Latency) && !wanted.contains(&Measure::Pdr) {
+            wanted.push(Measure::Pdr);
+        }
+        let hasty = self.protocol.hasty;
+        let goal = |m: Measure| {
+            let goal = m.goal()?;
+            Some((m.word(), hasty.map_or(goal.clone(), |h| goal.quick(h.trial_ms as f64 / 1e3, h.trials))))
+        };
+        wanted.into_iter().filter_map(goal).collect()
+    }
+
+    /// Trials at a load that the generator sets itself, and the median rate that it sent at.
+    fn flat_out(&mut self, load: Load, what: &str, trials: u32) -> Result<Option<(Vec<Made>, f64)>, Stop> {
+        (self.meter.tell)(Event::Step(what));
+        let order = self.order(load, self.protocol.trial_ms);
+        let mut made = Vec::new();
+        for _ in 0..trials {
+            match self.meter.trial(&order, what) {
+                Ok(m) => made.push(m),
+                Err(stop) => {
+                    self.tolerate(what, stop)?;
+                    return Ok(None);
+                }
+            }
+        }
+        let mut rates: Vec<f64> = made.iter().map(|m| m.trial.outcome.sent as f64 / m.trial.outcome.seconds).collect();
+        rates.sort_unstable_by(f64::total_cmp);
+        let sent_pps = rates.get(rates.len() / 2).copied().unwrap_or(0.0);
+        if sent_pps > 0.0 {
+            return Ok(Some((made, sent_pps)));
+        }
+        self.found.lacks(what, "the generator sent nothing");
+        Ok(None)
+    }
+
+    /// A trial that cannot be had is no end of the others; what concerns the whole benchmark is.
+    fn tolerate(&mut self, what: &str, stop: Stop) -> Result<(), Stop> {
+        match stop {
+            Stop::Invalid(_) | Stop::Saturated(_) => {
+                self.found.lacks(what, stop.to_string());
+                Ok(())
+            }
+            stop => Err(stop),
+        }
+    }
+
+    fn lossless(&mut self) -> Result<(), Stop> {
+        if self.wants(Measure::Lossless)
+            && let Some((made, _)) = self.flat_out(Load::Lossless, "lossless", self.protocol.trials.max(1))?
+        {
+            self.found.figure("lossless", mean(&made, |m| m.trial.outcome.received_pps()), indexes(&made));
+        }
+        Ok(())
+    }
+
+    /// All goals in one search. Where the generator does not keep up with the range, the range is made smaller.
+    fn search(&mut self, goals: &[(&'static str, Goal)], mut max_pps: f64) -> Result<(), Stop> {
+        const SHORTENED: u32 = 4;
+        for shortened in 0..=SHORTENED {
+            let shortest = goals.iter().map(|(_, g)| g.initial_trial_s).fold(f64::INFINITY, f64::min);
+            // A few frames at least in the shortest trial.
+            let min_pps = (1e-4 * max_pps).max(20.0 / shortest);
+            let search = Search::new(goals.iter().map(|(_, g)| g.clone()).collect(), min_pps, max_pps)
+                .and_then(|s| s.warmup(shortest));
+            let search = match search {
+                Ok(search) => search,
+                Err(e) => {
+                    goals.iter().for_each(|(what, _)| self.found.lacks(what, e.to_string()));
+                    return Ok(());
+                }
+            };
+            let overhead_s = (self.protocol.warmup_ms + self.protocol.drain_ms) as f64 / 1e3;
+            let budget = Budget { seconds: self.protocol.budget_s, overhead_s, repeats: 0, ..Budget::default() };
+            let order = self.order(Load::Max, 1);
+            let mut searching =
+                Searching { meter: &mut *self.meter, order, purpose: "search", used: Vec::new(), stopped: None };
+            let found = search.run(&mut Session::new(&mut searching, budget));
+            let (used, stopped) = (searching.used, searching.stopped);
+            match stopped {
+                Some(Stop::Saturated(pps)) if shortened < SHORTENED => {
+                    max_pps = 0.9 * pps;
+                    continue;
+                }
+                Some(stop @ (Stop::Asked | Stop::Dataplane(_) | Stop::Journal(_))) => return Err(stop),
+                _ => {}
+            }
+            let end = found.end.as_ref().map(ToString::to_string);
+            for ((what, _), goal) in goals.iter().zip(&found.goals) {
+                self.goal(what, goal, end.as_deref(), max_pps, &used);
+            }
+            return Ok(());
+        }
+        Ok(())
+    }
+
+    fn goal(
+        &mut self,
+        what: &'static str,
+        goal: &chainline_search::GoalFound,
+        end: Option<&str>,
+        max_pps: f64,
+        used: &[usize],
+    ) {
+        let name = &goal.goal.name;
+        let wanted = self.protocol.measures.iter().any(|m| m.word() == what);
+        match (goal.outcome, goal.bounds.throughput_pps) {
+            (Bound::Regular, Some(pps)) => self.found.figure(what, pps, used.to_vec()),
+            (Bound::MaxLoadHolds, Some(pps)) => {
+                self.found.figure(what, pps, used.to_vec());
+                let why =
+                    format!("{name} is at least this: the generator makes no more than {:.3} Mpps", max_pps / 1e6);
+                self.found.remarks.push(why);
+            }
+            _ if !wanted => {}
+            (Bound::MinLoadFails, _) => {
+                let pps = goal.bounds.upper_pps.unwrap_or_default();
+                self.found.lacks(what, format!("{name}: even {pps:.0} frames/s are too many"));
+            }
+            (_, lower) => {
+                let bounds = match (lower, goal.bounds.upper_pps) {
+                    (Some(l), Some(u)) => format!(" (between {:.3} and {:.3} Mpps so far)", l / 1e6, u / 1e6),
+                    (Some(l), None) => format!(" (at least {:.3} Mpps so far)", l / 1e6),
+                    (None, Some(u)) => format!(" (below {:.3} Mpps so far)", u / 1e6),
+                    (None, None) => String::new(),
+                };
+                let end = end.unwrap_or("the search did not end as it should");
+                self.found.lacks(what, format!("{name}: {end}{bounds}"));
+            }
+        }
+    }
+
+    fn latency(&mut self) -> Result<(), Stop> {
+        let Some(pdr) = self.found.value("pdr") else {
+            self.found.lacks("latency", "it is measured at shares of PDR, which was not found");
+            return Ok(());
+        };
+        for share in self.protocol.latency_at.clone() {
+            let line = format!("{} % of PDR", (share * 1e4).round() / 100.0);
+            (self.meter.tell)(Event::Step(&format!("latency at {line}")));
+            let order = self.order(Load::Pps(share * pdr), self.protocol.latency_ms);
+            let made = match self.meter.trial(&order, "latency") {
+                Ok(made) => made,
+                Err(stop) => {
+                    self.tolerate(&format!("latency at {line}"), stop)?;
+                    continue;
+                }
+            };
+            let Some(latency) = &made.trial.outcome.latency else {
+                self.found.lacks(&format!("latency at {line}"), "no frame arrived");
+                continue;
+            };
+            let named = [
+                (0.5, "p50", latency.p50),
+                (0.9, "p90", latency.p90),
+                (0.99, "p99", latency.p99),
+                (0.999, "p99.9", latency.p99_9),
+                (0.9999, "p99.99", latency.p99_99),
+                (0.99999, "p99.999", latency.p99_999),
+            ];
+            for (quantile, name, ns) in named {
+                // A percentile needs a few values beyond it.
+                if latency.count as f64 * (1.0 - quantile) < 5.0 {
+                    continue;
+                }
+                let (us, trials) = (ns as f64 / 1e3, vec![made.index]);
+                self.found.figures.push(Figure {
+                    what: "latency".into(),
+                    line: line.clone(),
+                    x: Some(quantile),
+                    value: us,
+                    trials: trials.clone(),
+                });
+                self.found.figure(&format!("latency {name} at {line}"), us, trials);
+            }
+        }
+        Ok(())
+    }
+
+    /// RFC 2544 section 26.3: from the highest load down, until two in a row lose nothing.
+    fn loss_curve(&mut self, max_pps: f64) -> Result<(), Stop> {
+        let mut without_loss = 0;
+        for percent in (1..=10_u32).rev().map(|tenth| 10 * tenth) {
+            (self.meter.tell)(Event::Step(&format!("loss at {percent} % load")));
+            let order = self.order(Load::Pps(max_pps * f64::from(percent) / 100.0), self.protocol.trial_ms);
+            let made = match self.meter.trial(&order, "loss-curve") {
+                Ok(made) => made,
+                Err(stop) => {
+                    self.tolerate(&format!("loss at {percent} % of {:.3} Mpps", max_pps / 1e6), stop)?;
+                    continue;
+                }
+            };
+            let loss = 100.0 * made.trial.outcome.loss_ratio();
+            self.found.figures.push(Figure {
+                what: "loss-curve".into(),
+                line: String::new(),
+                x: Some(f64::from(percent)),
+                value: loss,
+                trials: vec![made.index],
+            });
+            without_loss = if made.trial.outcome.lost == 0 { without_loss + 1 } else { 0 };
+            if without_loss == 2 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Core time of all NFs, and packets wasted, at one load.
+    fn cpu(&mut self, load_pps: f64) -> Result<(), Stop> {
+        (self.meter.tell)(Event::Step("cpu"));
+        let order = self.order(Load::Pps(load_pps), self.protocol.trial_ms);
+        match self.meter.trial(&order, "cpu") {
+            Ok(made) => {
+                let nfs = made.trial.outcome.nfs.values();
+                // Fused NFs all show the time of their instance.
+                let instances: BTreeMap<&str, f64> = nfs.map(|nf| (nf.instance.as_str(), nf.cpu_share)).collect();
+                if instances.is_empty() {
+                    self.found.lacks("cpu", "the dataplane does not tell the core time of its parts");
+                    return Ok(());
+                }
+                self.found.figure("cpu", 100.0 * instances.values().sum::<f64>(), vec![made.index]);
+                self.found.figure("cpu load", load_pps / 1e6, vec![made.index]);
+                Ok(())
+            }
+            Err(stop) => self.tolerate("cpu", stop),
+        }
+    }
+}
+
+fn mean(made: &[Made], of: impl Fn(&Made) -> f64) -> f64 {
+    made.iter().map(of).sum::<f64>() / made.len().max(1) as f64
+}
+
+fn indexes(made: &[Made]) -> Vec<usize> {
+    made.iter().map(|m| m.index).collect()
+}

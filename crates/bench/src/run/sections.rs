@@ -1,0 +1,303 @@
+//! Figures become sections of the report.
+
+use super::bench::{Bench, Case};
+use super::measure::{Figure, Found, Measure};
+use crate::results::{Axis, Obtained, Point, Results, Section, Series, Unavailable, View as Drawn, X};
+use chainline_trial::Ready;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The section on the generator itself.
+pub const GENERATOR: &str = "generator";
+
+/// What to show in one section.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct View {
+    /// A word for links.
+    pub id: String,
+    /// Its heading.
+    pub title: String,
+    /// What is shown and how it was obtained.
+    pub definition: String,
+    /// Where the experiment comes from.
+    pub source: Option<String>,
+    /// What is shown: a figure's name.
+    pub y: String,
+    /// The factor that lies to the right.
+    pub x: Option<String>,
+    /// Only cases with these factors.
+    pub only: BTreeMap<String, Value>,
+    /// How it is drawn; by default as the measure suggests.
+    pub drawn: Option<Drawn>,
+    /// Others' figures.
+    pub quoted: Vec<Series>,
+}
+
+/// A figure's axes and definition.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axes {
+    /// Label of the numbers.
+    pub label: String,
+    /// Their unit.
+    pub unit: &'static str,
+    /// What a value is divided by to be in this unit.
+    pub scale: f64,
+    /// The measure's own axis to the right, if it has one.
+    pub x: Option<Axis>,
+    /// How it is drawn when nobody says.
+    pub drawn: Drawn,
+    /// What it is.
+    pub definition: &'static str,
+}
+
+/// What is known of a figure by its name.
+#[must_use]
+pub fn axes(what: &str) -> Axes {
+    let rate = |label: &str, definition| Axes {
+        label: label.into(),
+        unit: "Mpps",
+        scale: 1e6,
+        x: None,
+        drawn: Drawn::Lines,
+        definition,
+    };
+    let axis = |label: &str, unit: &str| Some(Axis { label: label.into(), unit: unit.into(), log: false });
+    match what {
+        "ndr" => rate("NDR", "Non-drop rate: conditional throughput of RFC 9971 for a loss ratio of 0."),
+        "pdr" => rate("PDR", "Partial drop rate: conditional throughput of RFC 9971 for a loss ratio of 0.5 %."),
+        "pdr-0.1" => rate("PDR 0.1 %", "Conditional throughput of RFC 9971 for a loss ratio of 0.1 %."),
+        "rfc2544" => rate("RFC 2544 throughput", "Highest load without loss in a trial of 60 s (RFC 2544 section 24)."),
+        "tst009" => {
+            rate("TST009 throughput", "Binary search with loss verification (ETSI GS NFV-TST 009 clause 12.3.3).")
+        }
+        "soak" => rate("soak", "Highest load at which no trial of a minute in half an hour loses more than 1 in 10^7."),
+        "mrr" => rate("MRR", "Maximum receive rate: frames that arrive while the generator sends all it can."),
+        "lossless" => rate("lossless rate", "Frames that arrive while the generator waits for room before it sends."),
+        "cpu load" => Axes { scale: 1.0, ..rate("load", "Load at which core time was measured.") },
+        "cpu" => Axes {
+            label: "core time of all NFs".into(),
+            unit: "%",
+            scale: 1.0,
+            drawn: Drawn::Bars,
+            definition: "Time that all NFs' instances were on a core, as the kernel's scheduler counts it; 100 % is one core.",
+            ..rate("", "")
+        },
+        "loss-curve" => Axes {
+            label: "loss".into(),
+            unit: "%",
+            scale: 1.0,
+            x: axis("load", "% of the highest"),
+            definition: "Frame loss rate (RFC 2544 section 26.3): from the highest load that the generator makes down in \
+                         steps of 10 %, until two in a row lose nothing.",
+            ..rate("", "")
+        },
+        "latency" => Axes {
+            label: "latency".into(),
+            unit: "µs",
+            scale: 1.0,
+            x: axis("share of frames below", ""),
+            drawn: Drawn::Percentiles,
+            definition: "From the time at which a frame should have been sent to its arrival, so that a stall counts for \
+                         every frame that it holds up; HDR histogram of three digits.",
+        },
+        what => Axes {
+            label: what.to_owned(),
+            unit: if what.starts_with("latency") { "µs" } else { "" },
+            scale: 1.0,
+            definition: "A percentile of the latency from the intended time of sending.",
+            ..rate("", "")
+        },
+    }
+}
+
+/// All sections.
+pub(super) fn all(bench: &Bench, found: &[(usize, u32, Found)]) -> Vec<Section> {
+    let views = if bench.views.is_empty() { default_views(bench) } else { bench.views.clone() };
+    views.iter().map(|view| section(bench, found, view)).collect()
+}
+
+/// One for each measure.
+fn default_views(bench: &Bench) -> Vec<View> {
+    let first = bench.cases.first().and_then(|c| c.factors.keys().next().cloned());
+    let view =
+        |m: &Measure| View { id: m.word().replace('.', "-"), y: m.word().into(), x: first.clone(), ..View::default() };
+    bench.protocol.measures.iter().map(view).collect()
+}
+
+fn section(bench: &Bench, found: &[(usize, u32, Found)], view: &View) -> Section {
+    let axes = axes(&view.y);
+    let own_x = axes.x.is_some();
+    let shown = |case: &Case| view.only.iter().all(|(f, v)| case.factors.get(f) == Some(v));
+    let mut lines: Vec<Series> = Vec::new();
+    let mut unavailable: Vec<Unavailable> = Vec::new();
+    for (i, _, f) in found {
+        let case = &bench.cases[*i];
+        if !shown(case) {
+            continue;
+        }
+        for figure in f.figures.iter().filter(|f| f.what == view.y) {
+            let x = place(bench, case, figure, view);
+            let name = legend(bench, case, figure, view, own_x);
+            add(&mut lines, name, x, figure.value / axes.scale, &figure.trials);
+        }
+        let missing = f.missing.iter().filter(|m| m.what == view.y || m.what.starts_with(&format!("{} at", view.y)));
+        unavailable
+            .extend(missing.map(|m| Unavailable { what: format!("{}: {}", case.name, m.what), why: m.why.clone() }));
+    }
+    unavailable.dedup();
+    let factor = view.x.as_deref();
+    let x = axes.x.clone().unwrap_or_else(|| Axis {
+        label: factor.map_or_else(|| "case".into(), |f| f.replace('_', " ")),
+        unit: factor.map_or("", unit).into(),
+        log: false,
+    });
+    let mut definition = if view.definition.is_empty() { axes.definition.to_owned() } else { view.definition.clone() };
+    definition += &how(bench);
+    lines.extend(view.quoted.iter().cloned());
+    let words = lines.iter().flat_map(|s| &s.points).any(|p| matches!(p.x, X::Word(_)));
+    let drawn = view.drawn.unwrap_or(if words && axes.drawn == Drawn::Lines { Drawn::Bars } else { axes.drawn });
+    Section {
+        id: view.id.clone(),
+        title: if view.title.is_empty() { axes.label.clone() } else { view.title.clone() },
+        definition,
+        source: view.source.clone(),
+        view: drawn,
+        x,
+        y: Axis { label: axes.label, unit: axes.unit.into(), log: false },
+        series: lines,
+        unavailable,
+    }
+}
+
+/// How it was measured, in a sentence.
+fn how(bench: &Bench) -> String {
+    let p = &bench.protocol;
+    let rounds = bench.rounds;
+    let mut text = format!(
+        " {rounds} round{} over all cases, one after another; the median counts. Windows of {} ms after {} ms of \
+         warm-up, {} ms to drain.",
+        if rounds == 1 { "" } else { "s" },
+        p.trial_ms,
+        p.warmup_ms,
+        p.drain_ms
+    );
+    if let Some(hasty) = p.hasty {
+        text += &format!(" Searched in haste: {} trials of {} ms decide.", hasty.trials, hasty.trial_ms);
+    }
+    text
+}
+
+fn unit(factor: &str) -> &'static str {
+    match factor {
+        "frame_bytes" => "bytes",
+        _ => "",
+    }
+}
+
+fn place(bench: &Bench, case: &Case, figure: &Figure, view: &View) -> X {
+    if let Some(x) = figure.x {
+        return X::Number(x);
+    }
+    match view.x.as_ref().and_then(|f| case.factors.get(f)) {
+        Some(value) => match value.as_f64() {
+            Some(x) => X::Number(x),
+            None => X::Word(label(value)),
+        },
+        None if bench.cases.len() == 1 => X::Word(case.dataplane.clone()),
+        None => X::Word(case.name.clone()),
+    }
+}
+
+/// What tells a series from the others: all factors that differ and are not on the axis.
+fn legend(bench: &Bench, case: &Case, figure: &Figure, view: &View, own_x: bool) -> String {
+    let differs = |f: &String| bench.cases.iter().any(|c| c.factors.get(f) != case.factors.get(f));
+    let factors = case.factors.iter().filter(|(f, _)| (own_x || Some(*f) != view.x.as_ref()) && differs(f));
+    let factors = factors.filter(|(f, _)| !view.only.contains_key(*f));
+    let mut words: Vec<String> = Vec::new();
+    if bench.cases.iter().any(|c| c.dataplane != case.dataplane) {
+        words.push(case.dataplane.clone());
+    }
+    words.extend(factors.map(|(f, v)| format!("{} {}", f.replace('_', " "), label(v))));
+    if !figure.line.is_empty() {
+        words.push(figure.line.clone());
+    }
+    if words.is_empty() { case.dataplane.clone() } else { words.join(", ") }
+}
+
+/// A factor's value for people.
+#[must_use]
+pub fn label(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(label).collect::<Vec<_>>().join(" → "),
+        Value::Object(map) => match map.get("name").or(map.get("kind")) {
+            Some(name) => label(name),
+            None => value.to_string(),
+        },
+        value => value.to_string(),
+    }
+}
+
+fn add(lines: &mut Vec<Series>, name: String, x: X, value: f64, trials: &[usize]) {
+    let series = match lines.iter().position(|s| s.name == name) {
+        Some(at) => &mut lines[at],
+        None => {
+            lines.push(Series { name, obtained: Obtained::Measured, points: Vec::new() });
+            let last = lines.len() - 1;
+            &mut lines[last]
+        }
+    };
+    match series.points.iter_mut().find(|p| p.x == x) {
+        Some(point) => {
+            point.samples.push(value);
+            point.trials.extend(trials);
+        }
+        None => series.points.push(Point { x, samples: vec![value], trials: trials.to_vec() }),
+    }
+}
+
+/// Keeps what the generator said of itself, a row for each dataplane and frame size.
+pub(super) fn note_ready(results: &mut Results, case: &Case, ready: &Ready) {
+    if !results.sections.iter().any(|s| s.id == GENERATOR) {
+        results.sections.insert(
+            0,
+            Section {
+                id: GENERATOR.into(),
+                title: "The generator itself".into(),
+                definition:
+                    "Measured before the first trial of each case, from the generator to the sink with nothing \
+                             between: what it makes at most, and the latency that the measurement itself shows. The \
+                             largest is the worst stall of the thread that generates. No latency below this means \
+                             anything."
+                        .into(),
+                source: Some("RFC 8219; docs/benchmarking.md".into()),
+                view: Drawn::Table,
+                x: Axis { label: "case".into(), ..Axis::default() },
+                y: Axis { label: "Mpps, and µs".into(), ..Axis::default() },
+                series: Vec::new(),
+                unavailable: Vec::new(),
+            },
+        );
+    }
+    let Some(section) = results.sections.iter_mut().find(|s| s.id == GENERATOR) else { return };
+    let floor = &ready.floor_ns;
+    let us = |ns: u64| ns as f64 / 1e3;
+    for (name, value) in [
+        ("at most, Mpps", ready.generator_max_pps / 1e6),
+        ("latency P50, µs", us(floor.p50)),
+        ("latency P99, µs", us(floor.p99)),
+        ("latency P99.9, µs", us(floor.p99_9)),
+        ("worst stall, µs", us(floor.max)),
+    ] {
+        add(&mut section.series, name.into(), X::Word(case.name.clone()), value, &[]);
+    }
+    // Later rounds start the dataplane again; what it says of itself then is only more of the same.
+    if results.environment.get("dataplanes").is_none()
+        && let Some(all) = results.environment.as_object_mut()
+    {
+        all.insert("dataplanes".into(), Value::Object(serde_json::Map::new()));
+    }
+    if let Some(all) = results.environment.get_mut("dataplanes").and_then(Value::as_object_mut) {
+        all.entry(case.dataplane.clone()).or_insert_with(|| ready.environment.clone());
+    }
+}

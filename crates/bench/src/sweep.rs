@@ -1,0 +1,27 @@
+//! Benchmark files: what is varied (*factors*), what is measured, what is shown of it. A file becomes [`Case`]s, each
+//! with a chain file of its own.
+//!
+//! | step | where |
+//! |---|---|
+//! | text → model, with everything that is wrong | `read` |
+//! | all combinations, less what is excluded | `cases` |
+//! | a base and the values of factors → a chain file | `apply` |
+//! | what this host cannot do | `host` |
+
+mod apply;
+mod cases;
+mod factor;
+mod host;
+mod model;
+mod prepare;
+mod read;
+#[cfg(test)]
+mod tests;
+
+pub use apply::{ApplyError, base, chain_file, pinned};
+pub use cases::{Combination, combinations, name};
+pub use factor::{FACTORS, Factor};
+pub use host::{Cores, Frequency};
+pub use model::{Base, File, Quick, Shown, Spec};
+pub use prepare::{ChainlineLab, PrepareError};
+pub use read::{KIND, load};

@@ -1,0 +1,56 @@
+//! All combinations of factors, less what is excluded.
+
+use super::model::Spec;
+use crate::run::label;
+use indexmap::IndexMap;
+use serde_json::Value;
+
+/// A value for each factor.
+pub type Combination = IndexMap<String, Value>;
+
+/// Most combinations of one file: a day of hasty measurements.
+pub const MOST: usize = 20_000;
+
+/// Every combination, the last factor fastest; then what is included besides. `Err` is how many there would be.
+///
+/// # Errors
+/// When there are more than [`MOST`].
+pub fn combinations(spec: &Spec) -> Result<Vec<Combination>, usize> {
+    let many = spec.factors.values().map(Vec::len).try_fold(1_usize, |all, n| all.checked_mul(n)).unwrap_or(usize::MAX);
+    if many > MOST {
+        return Err(many);
+    }
+    let mut all = vec![Combination::new()];
+    for (factor, values) in &spec.factors {
+        let longer = |c: &Combination| {
+            let c = c.clone();
+            values.iter().map(move |v| {
+                let mut longer = c.clone();
+                longer.insert(factor.clone(), v.clone());
+                longer
+            })
+        };
+        all = all.iter().flat_map(longer).collect();
+    }
+    let excluded = |c: &Combination| spec.exclude.iter().any(|e| e.iter().all(|(f, v)| c.get(f) == Some(v)));
+    all.retain(|c| !excluded(c));
+    for more in &spec.include {
+        if !all.contains(more) {
+            all.push(more.clone());
+        }
+    }
+    Ok(all)
+}
+
+/// What people call a combination: `64 bytes, l3fwd, chain length 3`.
+#[must_use]
+pub fn name(combination: &Combination) -> String {
+    let word = |(factor, value): (&String, &Value)| match factor.as_str() {
+        "frame_bytes" => format!("{} bytes", label(value)),
+        "cpu_frequency" if value.is_number() => format!("{} MHz", label(value)),
+        "nf" | "nfs" | "mix" | "placement" | "policy" | "isolation" => label(value),
+        factor => format!("{} {}", factor.replace('_', " "), label(value)),
+    };
+    let words: Vec<String> = combination.iter().map(word).collect();
+    if words.is_empty() { "as it is".into() } else { words.join(", ") }
+}

@@ -1,0 +1,226 @@
+//! A benchmark file, made ready to run on this host with chains of ours.
+
+use super::apply::{ApplyError, base, chain_file, pinned};
+use super::cases::{MOST, combinations, name};
+use super::host::{Cores, Frequency};
+use super::model::Spec;
+use crate::dataplane::chainline::Chainline;
+use crate::dataplane::{Dataplane, DataplaneError};
+use crate::run::{Case, Hasty, Lab, Measure, View};
+use chainline_chain::{Diagnostics, Host, load_bytes, load_for};
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Trials and decisions of `--quick`.
+const HASTY: Hasty = Hasty { trial_ms: 200, trials: 3 };
+
+/// Why a benchmark cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum PrepareError {
+    /// The chain file that it begins with is wrong.
+    #[error(transparent)]
+    Base(#[from] Box<Diagnostics>),
+    /// A combination gives a chain file that is wrong.
+    #[error("the combination \"{combination}\" gives no chain file that could run:\n{found}")]
+    Combination {
+        /// Which.
+        combination: String,
+        /// What is wrong with the file.
+        found: Box<Diagnostics>,
+    },
+    /// A factor does not go with the base.
+    #[error("the combination \"{combination}\": {source}")]
+    Unfit {
+        /// Which.
+        combination: String,
+        /// Why not.
+        source: ApplyError,
+    },
+    /// A file cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// Which.
+        path: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// Too many combinations.
+    #[error("the factors have {0} combinations, expected at most {MOST}: vary fewer at once")]
+    Many(usize),
+}
+
+impl Spec {
+    /// What `--quick` makes of it: one round, hasty searches, short trials, the values and measures that the file
+    /// names for it.
+    pub fn hurry(&mut self) {
+        self.rounds = 1;
+        let protocol = &mut self.protocol;
+        protocol.hasty = Some(HASTY);
+        protocol.trial_ms = protocol.trial_ms.min(HASTY.trial_ms);
+        protocol.latency_ms = protocol.latency_ms.min(500);
+        protocol.trials = protocol.trials.min(HASTY.trials);
+        if !self.quick.measures.is_empty() {
+            protocol.measures.clone_from(&self.quick.measures);
+        }
+        for (factor, values) in &self.quick.factors {
+            self.factors.insert(factor.clone(), values.clone());
+        }
+        let shown: Vec<Measure> = protocol.measures.clone();
+        self.sections.retain(|s| {
+            let measured = shown.iter().any(|m| s.y == m.word() || s.y.starts_with(&format!("{} ", m.word())));
+            measured || !Measure::WORDS.iter().any(|(w, _)| *w == s.y)
+        });
+    }
+
+    /// What is shown of it.
+    #[must_use]
+    pub fn views(&self) -> Vec<View> {
+        let view = |s: &super::Shown| View {
+            id: s.id.clone(),
+            title: s.title.clone(),
+            definition: s.definition.clone(),
+            source: s.source.clone(),
+            y: s.y.clone(),
+            x: s.x.clone(),
+            only: s.only.clone().into_iter().collect(),
+            drawn: s.view,
+            quoted: s.quoted.clone(),
+        };
+        self.sections.iter().map(view).collect()
+    }
+
+    /// A case for each combination. `dir` is where the benchmark file lies, `kinds` are the built-in kinds of NF.
+    ///
+    /// # Errors
+    /// When the base or a combination is no chain file that could run.
+    pub fn cases(&self, dir: &Path, cores: &Cores, kinds: &[&str]) -> Result<Vec<Case>, PrepareError> {
+        let host = Host { cores: Some(&cores.all), kinds: Some(kinds) };
+        let (mut from, beside) = match &self.base.file {
+            Some(file) => self.base_file(&dir.join(file), &host)?,
+            None => (base(&self.base.nfs, &self.base.generator), dir.to_owned()),
+        };
+        pinned(&mut from, &beside);
+        let all = combinations(self).map_err(PrepareError::Many)?;
+        all.iter().map(|c| case(&from, c, dir, cores, &host)).collect()
+    }
+
+    fn base_file(&self, path: &Path, host: &Host<'_>) -> Result<(Value, PathBuf), PrepareError> {
+        let read = |source| PrepareError::Read { path: path.display().to_string(), source };
+        let bytes = fs::read(path).map_err(read)?;
+        let file = load_bytes(&bytes, path, host).map_err(Box::new)?;
+        let mut file = serde_json::to_value(&file).unwrap_or_default();
+        // What the file leaves open is not to be fixed by its defaults: factors change these.
+        if let Some(defaults) = file["spec"]["defaults"].as_object_mut() {
+            defaults.retain(|field, _| file_says(&bytes, path, field));
+        }
+        for (_, port) in file["spec"]["ports"].as_object_mut().into_iter().flatten() {
+            if let Some(generator) = port.get_mut("generator").and_then(Value::as_object_mut) {
+                generator.extend(self.base.generator.clone());
+            }
+        }
+        Ok((file, path.parent().unwrap_or(Path::new("")).to_owned()))
+    }
+}
+
+fn file_says(bytes: &[u8], path: &Path, field: &str) -> bool {
+    let file = load_bytes(bytes, path, &Host::default());
+    file.is_ok_and(|f| f.source.has(&format!("spec.defaults.{field}")))
+}
+
+fn case(
+    from: &Value,
+    combination: &super::Combination,
+    dir: &Path,
+    cores: &Cores,
+    host: &Host<'_>,
+) -> Result<Case, PrepareError> {
+    let name = name(combination);
+    let factors: BTreeMap<String, Value> = combination.clone().into_iter().collect();
+    let case = |content, unavailable| Case {
+        name: name.clone(),
+        dataplane: "chainline".into(),
+        factors: factors.clone(),
+        content,
+        unavailable,
+    };
+    let mut file = match chain_file(from, combination, cores) {
+        Ok(file) => file,
+        Err(ApplyError::Unavailable(why)) => return Ok(case(Value::Null, Some(why))),
+        Err(source) => return Err(PrepareError::Unfit { combination: name, source }),
+    };
+    let mut files = Map::new();
+    for path in pinned(&mut file, dir) {
+        let bytes =
+            fs::read(&path).map_err(|source| PrepareError::Read { path: path.display().to_string(), source })?;
+        files.insert(path.display().to_string(), crate::host::hex(&Sha256::digest(&bytes)).into());
+    }
+    let text = format!("{file:#}");
+    load_for(&text, Path::new(&format!("{name}.json")), host)
+        .map_err(|found| PrepareError::Combination { combination: name.clone(), found: Box::new(found) })?;
+    Ok(case(json!({"file": file, "files": files}), None))
+}
+
+/// Starts chains of ours.
+pub struct ChainlineLab {
+    /// The program.
+    pub program: PathBuf,
+    /// Where the chain files go: anybody can run them again.
+    pub chains: PathBuf,
+    /// The host's cores.
+    pub cores: Cores,
+    /// Whether the user wants an end.
+    pub stop: fn() -> bool,
+}
+
+impl Lab for ChainlineLab {
+    fn start(&mut self, case: &Case) -> Result<Box<dyn Dataplane>, DataplaneError> {
+        let io = |what: &Path| {
+            let what = what.display().to_string();
+            move |source| DataplaneError::Io { what, source }
+        };
+        fs::create_dir_all(&self.chains).map_err(io(&self.chains))?;
+        let name: String =
+            case.name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(80).collect();
+        // Names may be cut short or look alike; the content is what tells them apart.
+        let key = crate::run::key(&case.content);
+        let path = self.chains.join(format!("{name}-{}.json", &key[..8]));
+        fs::write(&path, format!("{:#}\n", case.content["file"])).map_err(io(&path))?;
+        let frequency = match case.factors.get("cpu_frequency").and_then(Value::as_u64) {
+            Some(mhz) => Some(
+                self.cores
+                    .set_frequency(mhz)
+                    .map_err(|why| DataplaneError::Unavailable { what: format!("{mhz} MHz"), why })?,
+            ),
+            None => None,
+        };
+        let chain = Chainline::start("chainline", &self.program, &path, self.stop)?;
+        Ok(Box::new(Tuned { chain, _frequency: frequency }))
+    }
+}
+
+/// A chain, and the frequency that the cores have meanwhile.
+struct Tuned {
+    chain: Chainline,
+    _frequency: Option<Frequency>,
+}
+
+impl Dataplane for Tuned {
+    fn name(&self) -> &str {
+        self.chain.name()
+    }
+
+    fn ready(&self) -> &chainline_trial::Ready {
+        self.chain.ready()
+    }
+
+    fn trial(&mut self, order: &chainline_trial::Order) -> Result<chainline_trial::Outcome, DataplaneError> {
+        self.chain.trial(order)
+    }
+
+    fn counters(&mut self) -> Result<Option<crate::dataplane::Counters>, DataplaneError> {
+        self.chain.counters()
+    }
+}

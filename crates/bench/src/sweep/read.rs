@@ -1,0 +1,216 @@
+//! Text to a benchmark: everything that is wrong with it at once, with its place.
+
+use super::factor::{FACTORS, nf};
+use super::model::{Base, Quick, Shown, Spec};
+use crate::results::{Point, Series, View, X};
+use crate::run::{Measure, Protocol};
+use chainline_chain::Diagnostics;
+use chainline_chain::document::{self, Decoder, Document, Fields, Kind, Node, Value as Yaml, did_you_mean, quote};
+use indexmap::IndexMap;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// Benchmark files.
+pub const KIND: Kind = Kind { name: "Benchmark", noun: "benchmark" };
+
+/// Rounds when the file says nothing.
+const ROUNDS: u32 = 3;
+/// Longest trial: an hour.
+const MOST_MS: u64 = 3_600_000;
+
+/// Reads a benchmark file: YAML or JSON. `name` is for messages.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn load(bytes: &[u8], name: &Path) -> Result<Document<Spec>, Diagnostics> {
+    document::load(bytes, name, &KIND, spec)
+}
+
+fn spec(d: &mut Decoder, node: &Node) -> Option<Spec> {
+    let mut f = Fields::of(d, node, "a map with `base`, `factors` and `measures`")?;
+    let usual = Protocol::default();
+    let ms = |d: &mut Decoder, n: &Node| d.int(n, 1..=MOST_MS);
+    let spare_ms = |d: &mut Decoder, n: &Node| d.int(n, 0..=MOST_MS);
+    let title = f.optional(d, "title", |d, n| d.filled(n, "a title")).unwrap_or_default();
+    let base = f.required(d, "base", base);
+    let factors = f.optional(d, "factors", factors).unwrap_or_default();
+    let spec = Spec {
+        title,
+        base: base.unwrap_or_default(),
+        include: f.optional(d, "include", combinations).unwrap_or_default(),
+        exclude: f.optional(d, "exclude", combinations).unwrap_or_default(),
+        rounds: f.optional(d, "rounds", |d, n| d.int(n, 1..=1000_u32)).unwrap_or(ROUNDS),
+        protocol: Protocol {
+            measures: f.required(d, "measures", measures).unwrap_or_default(),
+            trial_ms: f.optional(d, "trial_ms", ms).unwrap_or(usual.trial_ms),
+            warmup_ms: f.optional(d, "warmup_ms", spare_ms).unwrap_or(usual.warmup_ms),
+            drain_ms: f.optional(d, "drain_ms", spare_ms).unwrap_or(usual.drain_ms),
+            latency_ms: f.optional(d, "latency_ms", ms).unwrap_or(usual.latency_ms),
+            latency_at: f.optional(d, "latency_at", shares).unwrap_or(usual.latency_at),
+            trials: f.optional(d, "trials", |d, n| d.int(n, 1..=1000_u32)).unwrap_or(usual.trials),
+            attempts: f.optional(d, "attempts", |d, n| d.int(n, 1..=100_u32)).unwrap_or(usual.attempts),
+            max_pps: f.optional(d, "max_pps", |d, n| d.float(n, 1.0..=1e12)),
+            line_bps: f.optional(d, "line_bps", |d, n| d.float(n, 1e3..=1e13)),
+            budget_s: f.optional(d, "budget_s", |d, n| d.float(n, 0.01..=1e6)).unwrap_or(usual.budget_s),
+            hasty: None,
+            allow_disturbed: false,
+        },
+        sections: f.optional(d, "sections", |d, n| d.list(n, "a list of sections", shown)).unwrap_or_default(),
+        quick: f.optional(d, "quick", quick).unwrap_or_default(),
+        factors,
+    };
+    f.finish(d);
+    Some(spec)
+}
+
+fn base(d: &mut Decoder, node: &Node) -> Option<Base> {
+    let mut f = Fields::of(d, node, "a map with `file` or `nfs`")?;
+    let base = Base {
+        file: f.optional(d, "file", |d, n| d.filled(n, "the path of a chain file")).map(PathBuf::from),
+        nfs: f.optional(d, "nfs", |d, n| d.list(n, "a list of NFs", nf)).unwrap_or_default(),
+        generator: f
+            .optional(d, "generator", |d, n| match n.to_json() {
+                Value::Object(map) => Some(map),
+                _ => d.expected(n, "a map of the generator's fields"),
+            })
+            .unwrap_or_default(),
+    };
+    let (file, nfs) = (f.node("file").is_some(), f.node("nfs").is_some());
+    if file == nfs {
+        let found = if file { "both `file` and `nfs`" } else { "neither `file` nor `nfs`" };
+        d.error(node.span, format_args!("found {found}, expected one of them"));
+    }
+    f.finish(d);
+    Some(base)
+}
+
+fn measures(d: &mut Decoder, node: &Node) -> Option<Vec<Measure>> {
+    let measures = d.list(node, "a list of measures, such as [ndr, latency]", |d, n| d.word(n, Measure::WORDS))?;
+    match &node.value {
+        Yaml::List(items) if items.is_empty() => d.expected(node, "a list of measures, such as [ndr, latency]"),
+        _ => Some(measures),
+    }
+}
+
+fn shares(d: &mut Decoder, node: &Node) -> Option<Vec<f64>> {
+    d.list(node, "a list of shares, such as [0.1, 0.5, 0.9]", |d, n| d.float(n, 0.001..=1.0))
+}
+
+/// The reader of a factor's values; `None` for one that is unknown, which is reported.
+type Read = fn(&mut Decoder, &Node) -> Option<Value>;
+
+fn reader(d: &mut Decoder, key: &str, span: chainline_chain::Span) -> Option<Read> {
+    if let Some(factor) = FACTORS.iter().find(|f| f.name == key) {
+        return Some(factor.read);
+    }
+    if key.starts_with("spec.") {
+        return Some(|_, n| Some(n.to_json()));
+    }
+    let names = FACTORS.iter().map(|f| f.name);
+    let expected = document::one_of(names.clone());
+    let message =
+        format!("unknown factor {}, expected {expected}, or a field such as `spec.defaults.queue`", quote(key));
+    match did_you_mean(key, names) {
+        Some(help) => d.error_with_help(span, message, help),
+        None => d.error(span, message),
+    }
+    None
+}
+
+fn factors(d: &mut Decoder, node: &Node) -> Option<IndexMap<String, Vec<Value>>> {
+    let Yaml::Map(entries) = &node.value else {
+        return d.expected(node, "a map from factors to lists of values");
+    };
+    let mut factors = IndexMap::new();
+    for e in entries.iter().filter(|e| !e.key.starts_with("x-")) {
+        let Some(read) = reader(d, &e.key, e.key_span) else { continue };
+        let values = d.within(&e.key, |d| match &e.node.value {
+            Yaml::List(items) if items.is_empty() => d.expected(&e.node, "at least one value"),
+            _ => d.list(&e.node, "a list of values", read),
+        });
+        factors.extend(values.map(|v| (e.key.clone(), v)));
+    }
+    Some(factors)
+}
+
+fn combination(d: &mut Decoder, node: &Node) -> Option<IndexMap<String, Value>> {
+    let Yaml::Map(entries) = &node.value else { return d.expected(node, "a map from factors to values") };
+    let mut values = IndexMap::new();
+    for e in entries.iter().filter(|e| !e.key.starts_with("x-")) {
+        let Some(read) = reader(d, &e.key, e.key_span) else { continue };
+        values.extend(d.within(&e.key, |d| read(d, &e.node)).map(|v| (e.key.clone(), v)));
+    }
+    if entries.is_empty() { d.expected(node, "at least one factor") } else { Some(values) }
+}
+
+fn combinations(d: &mut Decoder, node: &Node) -> Option<Vec<IndexMap<String, Value>>> {
+    d.list(node, "a list of maps from factors to values", combination)
+}
+
+const VIEWS: &[(&str, View)] = &[
+    ("table", View::Table),
+    ("lines", View::Lines),
+    ("bars", View::Bars),
+    ("heat-map", View::HeatMap),
+    ("percentiles", View::Percentiles),
+];
+
+fn shown(d: &mut Decoder, node: &Node) -> Option<Shown> {
+    let mut f = Fields::of(d, node, "a map with `id`, `title` and `y`")?;
+    let shown = Shown {
+        id: f.required(d, "id", Decoder::name).unwrap_or_default(),
+        title: f.required(d, "title", |d, n| d.filled(n, "a title")).unwrap_or_default(),
+        definition: f.optional(d, "definition", |d, n| d.filled(n, "a text")).unwrap_or_default(),
+        source: f.optional(d, "source", |d, n| d.filled(n, "a text")),
+        y: f.required(d, "y", figure).unwrap_or_default(),
+        x: f.optional(d, "x", |d, n| {
+            let name = d.filled(n, "a factor")?;
+            reader(d, &name, n.span).map(|_| name)
+        }),
+        only: f.optional(d, "only", combination).unwrap_or_default(),
+        view: f.optional(d, "view", |d, n| d.word(n, VIEWS)),
+        quoted: f.optional(d, "quoted", quoted).unwrap_or_default(),
+    };
+    f.finish(d);
+    Some(shown)
+}
+
+/// A measure, or one percentile of the latency.
+fn figure(d: &mut Decoder, node: &Node) -> Option<String> {
+    let text = d.filled(node, "a measure, or `latency p99 at 50 % of PDR`")?;
+    if text == "cpu load" || text.starts_with("latency p") {
+        return Some(text);
+    }
+    d.word(node, Measure::WORDS).map(|m| m.word().to_owned())
+}
+
+fn quoted(d: &mut Decoder, node: &Node) -> Option<Vec<Series>> {
+    let Yaml::Map(entries) = &node.value else { return d.expected(node, "a map from names to lists of [x, y]") };
+    let mut all = Vec::new();
+    for e in entries {
+        let points = d.within(&e.key, |d| d.list(&e.node, "a list of [x, y]", point))?;
+        all.push(Series { name: e.key.clone(), obtained: Shown::QUOTED, points });
+    }
+    Some(all)
+}
+
+fn point(d: &mut Decoder, node: &Node) -> Option<Point> {
+    let Yaml::List(items) = &node.value else { return d.expected(node, "[x, y]") };
+    let [x, y] = items.as_slice() else { return d.expected(node, "[x, y]") };
+    let x = match x.to_json() {
+        Value::Number(n) => X::Number(n.as_f64()?),
+        Value::String(text) => X::Word(text),
+        _ => return d.expected(x, "a number or a word"),
+    };
+    Some(Point { x, samples: vec![d.float(y, -1e12..=1e12)?], trials: Vec::new() })
+}
+
+fn quick(d: &mut Decoder, node: &Node) -> Option<Quick> {
+    let mut f = Fields::of(d, node, "a map with `factors` or `measures`")?;
+    let quick = Quick {
+        factors: f.optional(d, "factors", factors).unwrap_or_default(),
+        measures: f.optional(d, "measures", measures).unwrap_or_default(),
+    };
+    f.finish(d);
+    Some(quick)
+}

@@ -1,0 +1,158 @@
+//! Benchmark files: what is wrong with them, what they come to.
+
+use super::*;
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+
+fn read(spec: &str) -> Result<Spec, String> {
+    let text = format!("apiVersion: chainline/v1alpha1\nkind: Benchmark\nmetadata: {{name: t}}\nspec:\n{spec}");
+    load(text.as_bytes(), Path::new("t.yaml")).map(|d| d.spec).map_err(|e| e.to_string())
+}
+
+fn two_cores() -> Cores {
+    Cores::under(Path::new("/nowhere"), &[0, 1])
+}
+
+const HEAD: &str = "  base: {nfs: [forward, monitor]}\n  measures: [mrr]\n";
+
+fn files(factors: &str, cores: &Cores) -> Vec<Result<Value, ApplyError>> {
+    let spec = read(&format!("{HEAD}{factors}")).unwrap();
+    let base = base(&spec.base.nfs, &spec.base.generator);
+    combinations(&spec).unwrap().iter().map(|c| chain_file(&base, c, cores)).collect()
+}
+
+/// The chain file must stand the checks that every chain file stands.
+fn check(file: &Value) {
+    let cores = [0, 1];
+    let host = chainline_chain::Host { cores: Some(&cores), kinds: Some(&["forward", "monitor", "l3fwd", "firewall"]) };
+    if let Err(e) = chainline_chain::load_for(&file.to_string(), Path::new("made.json"), &host) {
+        panic!("{e}\n{file:#}");
+    }
+}
+
+#[test]
+fn everything_wrong_is_said_at_its_place() {
+    let wrong = read(
+        "  base: {nfs: [forward], file: x.yaml}\n  factors: {frame_byte: [64], batch: [0, 32], policy: [ff]}\n  \
+         measures: [nrd]\n  round: 3\n",
+    )
+    .unwrap_err();
+    let lines: Vec<&str> = wrong.lines().collect();
+    assert_eq!(lines.len(), 6, "{wrong}");
+    assert!(lines[0].starts_with("t.yaml:5:9: error: spec.base: found both `file` and `nfs`"), "{wrong}");
+    assert!(lines[1].contains("unknown factor \"frame_byte\"") && lines[1].ends_with("did you mean `frame_bytes`?"));
+    assert!(lines[2].contains("spec.factors.batch[0]: found the number 0, expected a whole number from 1 to 256"));
+    assert!(lines[3].contains("spec.factors.policy[0]: found \"ff\""));
+    assert!(lines[4].contains("spec.measures[0]: found \"nrd\"") && lines[4].ends_with("did you mean `ndr`?"));
+    assert!(lines[5].contains("unknown field \"round\"") && lines[5].ends_with("did you mean `rounds`?"), "{wrong}");
+}
+
+#[test]
+fn combinations_less_the_excluded_and_more_the_included() {
+    let spec = read(&format!(
+        "{HEAD}  factors: {{frame_bytes: [64, 1518], batch: [1, 32]}}\n  exclude: [{{frame_bytes: 1518, batch: 1}}]\n  \
+         include: [{{frame_bytes: 9000}}]\n"
+    ))
+    .unwrap();
+    let names: Vec<String> = combinations(&spec).unwrap().iter().map(name).collect();
+    assert_eq!(names, ["64 bytes, batch 1", "64 bytes, batch 32", "1518 bytes, batch 32", "9000 bytes"]);
+    let many = (1..=64).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
+    let many = format!("{HEAD}  factors: {{chain_length: [{many}], colocated: [{many}], workers: [{many}]}}\n");
+    assert_eq!(combinations(&read(&many).unwrap()), Err(64 * 64 * 64));
+}
+
+#[test]
+fn each_factor_changes_the_chain_file() {
+    let two = two_cores();
+    let one = |factors: &str| {
+        let file = files(factors, &two).remove(0).unwrap();
+        check(&file);
+        file
+    };
+    let file = one("  factors: {frame_bytes: [1518], flows: [7], batch: [1], isolation: [fused], policy: [rr]}\n");
+    assert_eq!(file["spec"]["ports"]["in"]["generator"], json!({"lossless": false, "frame_bytes": 1518, "flows": 7}));
+    let defaults = &file["spec"]["defaults"];
+    assert_eq!((&defaults["batch"], &defaults["isolation"]), (&json!(1), &json!("fused")));
+    assert_eq!((&defaults["manager_core"], &defaults["cores"]), (&json!(0), &json!([1])));
+    assert_eq!(defaults["sched"], json!({"policy": "rr"}));
+
+    let file = one("  factors: {chain_length: [5]}\n");
+    let path = json!(["in", "forward", "monitor", "forward-3", "monitor-4", "forward-5", "out"]);
+    assert_eq!(file["spec"]["chains"][0]["path"], path);
+    assert_eq!(
+        one("  factors: {nf: [monitor]}\n")["spec"]["chains"][0]["path"],
+        json!(["in", "monitor", "monitor-2", "out"])
+    );
+    assert_eq!(one("  factors: {nfs: [[monitor]]}\n")["spec"]["chains"][0]["path"], json!(["in", "monitor", "out"]));
+
+    let file = one("  factors: {workers: [2]}\n");
+    assert_eq!(file["spec"]["chains"][1]["match"], json!({"dst_port": "11920-13839"}));
+    assert_eq!(file["spec"]["chains"][1]["path"], json!(["in", "forward-copy2", "monitor-copy2", "out"]));
+    let file = one("  factors: {colocated: [3]}\n");
+    assert_eq!(file["spec"]["ports"].as_object().unwrap().len(), 6);
+    assert_eq!(file["spec"]["chains"][2]["path"], json!(["in-copy3", "forward-copy3", "monitor-copy3", "out-copy3"]));
+    assert_eq!(one("  factors: {spec.defaults.queue: [64]}\n")["spec"]["defaults"]["queue"], 64);
+    assert_eq!(one("  factors: {placement: [same-core]}\n")["spec"]["nfs"]["monitor"]["cores"], json!([1]));
+}
+
+#[test]
+fn what_the_host_lacks_is_said() {
+    let factors = "  factors: {placement: [other-core, other-socket]}\n";
+    let why = |r: &Result<Value, ApplyError>| r.as_ref().unwrap_err().to_string();
+    let here = files(factors, &two_cores());
+    assert!(why(&here[0]).contains("takes 3 cores with the manager's; this host has 2"), "{}", why(&here[0]));
+    assert!(why(&here[1]).contains("take a second socket"));
+    let frequency = files("  factors: {cpu_frequency: [as-it-is, 1200]}\n", &two_cores());
+    assert!(frequency[0].is_ok() && why(&frequency[1]).contains("no cpufreq driver"));
+
+    // A host that has it all.
+    let dir = crate::scratch::Scratch::new();
+    for core in 0..4 {
+        let cpu = dir.path().join(format!("cpu{core}"));
+        fs::create_dir_all(cpu.join("topology")).unwrap();
+        fs::create_dir_all(cpu.join("cpufreq")).unwrap();
+        fs::write(cpu.join("topology/physical_package_id"), format!("{}\n", core / 2)).unwrap();
+        for (name, khz) in [("cpuinfo_min_freq", 1_200_000), ("cpuinfo_max_freq", 2_600_000)] {
+            fs::write(cpu.join("cpufreq").join(name), format!("{khz}\n")).unwrap();
+        }
+        fs::write(cpu.join("cpufreq/scaling_min_freq"), "1200000\n").unwrap();
+        fs::write(cpu.join("cpufreq/scaling_max_freq"), "2600000\n").unwrap();
+    }
+    let large = Cores::under(dir.path(), &[0, 1, 2, 3]);
+    let there = files(factors, &large);
+    let cores = |file: &Value| ["forward", "monitor"].map(|nf| file["spec"]["nfs"][nf]["cores"][0].as_u64().unwrap());
+    assert_eq!(cores(there[0].as_ref().unwrap()), [1, 2]);
+    assert_eq!(cores(there[1].as_ref().unwrap()), [1, 2], "core 1 is on socket 0, core 2 on socket 1");
+    assert!(files("  factors: {cpu_frequency: [1200]}\n", &large)[0].is_ok());
+    assert!(why(&files("  factors: {cpu_frequency: [3000]}\n", &large)[0]).contains("run at 1200 to 2600 MHz"));
+    let set = large.set_frequency(2000).unwrap();
+    let limit = |name: &str| fs::read_to_string(dir.path().join("cpu3/cpufreq").join(name)).unwrap();
+    assert_eq!((limit("scaling_min_freq").trim(), limit("scaling_max_freq").trim()), ("2000000", "2000000"));
+    drop(set);
+    assert_eq!((limit("scaling_min_freq").trim(), limit("scaling_max_freq").trim()), ("1200000", "2600000"));
+}
+
+#[test]
+fn files_beside_the_base_are_named_in_full() {
+    let dir = crate::scratch::Scratch::new();
+    fs::write(dir.path().join("edge.rules"), "default allow\n").unwrap();
+    let mut file =
+        json!({"spec": {"nfs": {"fw": {"kind": "firewall", "args": {"rules": "edge.rules", "default": "deny"}}}}});
+    let found = pinned(&mut file, dir.path());
+    assert_eq!(found, [dir.path().join("edge.rules").canonicalize().unwrap()]);
+    assert_eq!(file["spec"]["nfs"]["fw"]["args"]["rules"], found[0].to_str().unwrap());
+    assert_eq!(file["spec"]["nfs"]["fw"]["args"]["default"], "deny");
+}
+
+#[test]
+fn the_papers_sweeps_are_sound() {
+    for (name, text) in crate::niu::SWEEPS {
+        let file = load(text.as_bytes(), Path::new(name)).unwrap_or_else(|e| panic!("{e}"));
+        let base = base(&file.spec.base.nfs, &file.spec.base.generator);
+        let all = combinations(&file.spec).unwrap();
+        let made: Vec<_> = all.iter().filter_map(|c| chain_file(&base, c, &two_cores()).ok()).collect();
+        assert!(!made.is_empty(), "{name}");
+        made.iter().for_each(check);
+    }
+}
