@@ -25,3 +25,16 @@ pub use host::{Cores, Frequency};
 pub use model::{Base, File, Quick, Shown, Spec};
 pub use prepare::{ChainlineLab, PrepareError};
 pub use read::{KIND, load};
+
+/// The JSON Schema of benchmark files.
+#[must_use]
+pub fn schema() -> serde_json::Value {
+    let mut schema = chainline_chain::document::schema_of::<File>();
+    // Which factors there are.
+    let names: Vec<&str> = FACTORS.iter().map(|f| f.name).collect();
+    let names = serde_json::json!({"anyOf": [{"enum": names}, {"pattern": "^(spec\\.|x-)"}]});
+    if let Some(factors) = schema.pointer_mut("/$defs/Spec/properties/factors").and_then(|f| f.as_object_mut()) {
+        factors.insert("propertyNames".into(), names);
+    }
+    schema.to_value()
+}

@@ -3,7 +3,8 @@
 use crate::exit::{Exit, WrongInput};
 use crate::{kinds, output};
 
-/// Prints the JSON Schema of the chain file, of the arguments of one kind of NF, or of the report of `run`.
+/// Prints the JSON Schema of the chain file, of the arguments of one kind of NF, of the report of `run`, or of benchmark
+/// files.
 ///
 /// Editors with a YAML language server complete and check chain files that begin with
 /// `# yaml-language-server: $schema=chain-file.schema.json`.
@@ -15,18 +16,23 @@ pub struct Schema {
     /// The schema of what `chainline run -o json` prints.
     #[arg(long, conflicts_with = "kind")]
     report: bool,
+    /// The schema of the files that `chainline bench run` reads.
+    #[arg(long, conflicts_with_all = ["kind", "report"])]
+    benchmark: bool,
 }
 
 const HELP: &str = "\
 Examples:
   chainline schema > chain-file.schema.json
   chainline schema firewall
-  chainline schema --report";
+  chainline schema --report
+  chainline schema --benchmark";
 
 impl Schema {
     pub fn run(self) -> anyhow::Result<Exit> {
         let schema = match self.kind {
             None if self.report => chainline_manager::report_schema(),
+            None if self.benchmark => chainline_bench::sweep::schema(),
             None => chainline_chain::schema(),
             Some(name) => {
                 let registry = kinds::registry();

@@ -15,7 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Trials and decisions of `--quick`.
-const HASTY: Hasty = Hasty { trial_ms: 200, trials: 3 };
+const HASTY: Hasty = Hasty { trial_ms: 100, trials: 3 };
 
 /// Why a benchmark cannot be run.
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +62,9 @@ impl Spec {
         protocol.trial_ms = protocol.trial_ms.min(HASTY.trial_ms);
         protocol.latency_ms = protocol.latency_ms.min(500);
         protocol.trials = protocol.trials.min(HASTY.trials);
+        protocol.warmup_ms = protocol.warmup_ms.min(50);
+        protocol.drain_ms = protocol.drain_ms.min(100);
+        protocol.attempts = protocol.attempts.min(2);
         if !self.quick.measures.is_empty() {
             protocol.measures.clone_from(&self.quick.measures);
         }

@@ -18,8 +18,8 @@ pub struct Run {
     /// The benchmark file, YAML or JSON.
     file: PathBuf,
     /// Lists the combinations and what this host cannot do of them, and measures nothing.
-    #[arg(long)]
-    list: bool,
+    #[arg(long = "list")]
+    only_list: bool,
     #[command(flatten)]
     common: Common,
 }
@@ -43,7 +43,7 @@ impl Run {
         let bytes = std::fs::read(&self.file).map_err(wrong)?;
         let document = sweep::load(&bytes, &self.file)?;
         let mut spec = document.spec;
-        if self.list {
+        if self.only_list {
             if self.common.quick() {
                 spec.hurry();
             }

@@ -1,0 +1,148 @@
+//! `chainline bench`, as a user runs it.
+
+use crate::command::{Dir, chainline, outcome, repository};
+use serde_json::Value;
+
+/// Whether this program can be steered, which all that measures needs.
+fn steered() -> bool {
+    let steered = outcome(chainline().args(["run", "--help"])).stdout.contains("--steer");
+    if !steered {
+        eprintln!("skipped: this program has no `run --steer`");
+    }
+    steered
+}
+
+fn sweep(dir: &Dir, spec: &str) -> std::path::PathBuf {
+    let head = "apiVersion: chainline/v1alpha1\nkind: Benchmark\nmetadata: {name: e2e}\nspec:\n";
+    dir.write("sweep.yaml", format!("{head}{spec}"))
+}
+
+#[test]
+fn the_schema_of_benchmark_files_is_the_committed_one() {
+    let path = repository().join("docs/reference/benchmark.schema.json");
+    let found = outcome(chainline().args(["schema", "--benchmark"]));
+    assert_eq!(found.status.code(), Some(0), "{}", found.stderr);
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&path, &found.stdout).unwrap();
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        committed == found.stdout,
+        "{} is out of date: UPDATE=1 cargo test -p chainline --test e2e",
+        path.display()
+    );
+}
+
+#[test]
+fn the_manifest_is_json_for_machines() {
+    let found = outcome(chainline().args(["bench", "host", "-o", "json"]));
+    let manifest: Value = serde_json::from_str(&found.stdout).unwrap();
+    assert_eq!(manifest["program_sha256"].as_str().map(str::len), Some(64));
+    assert!(manifest["kernel"].is_string() && manifest.get("mitigations").is_some());
+}
+
+#[test]
+fn a_wrong_benchmark_file_is_told_by_line_and_column() {
+    let dir = Dir::new();
+    let file = sweep(&dir, "  base: {nfs: [forward]}\n  factors: {frame_size: [64]}\n  measures: [ndr]\n");
+    let found = outcome(chainline().args(["bench", "run"]).arg(&file));
+    assert_eq!(found.status.code(), Some(2));
+    assert!(found.stderr.contains("sweep.yaml:6:13"), "{}", found.stderr);
+    assert!(found.stderr.contains("unknown factor \"frame_size\""), "{}", found.stderr);
+    // A field that chain files do not have is found before anything is started.
+    let file = sweep(&dir, "  base: {nfs: [forward]}\n  factors: {spec.defaults.bach: [1]}\n  measures: [ndr]\n");
+    let found = outcome(chainline().args(["bench", "run"]).arg(&file));
+    assert_eq!(found.status.code(), Some(2));
+    assert!(found.stderr.contains("did you mean `batch`?"), "{}", found.stderr);
+}
+
+#[test]
+fn combinations_are_listed_with_what_the_host_cannot_do() {
+    let dir = Dir::new();
+    let file = sweep(
+        &dir,
+        "  base: {nfs: [forward, monitor]}\n  factors: {frame_bytes: [64, 1518], placement: [same-core, other-core]}\n  \
+         measures: [mrr]\n",
+    );
+    let found = outcome(chainline().args(["bench", "run", "--list", "--cores", "0"]).arg(&file));
+    assert_eq!(found.status.code(), Some(0), "{}", found.stderr);
+    let lines: Vec<&str> = found.stdout.lines().collect();
+    assert_eq!((lines.len(), lines[0]), (4, "64 bytes, same-core"));
+    assert!(lines[3].contains("takes 3 cores with the manager's; this host has 1"), "{}", found.stdout);
+}
+
+#[test]
+fn the_papers_experiments_can_be_printed_and_listed() {
+    let dir = Dir::new();
+    let found = outcome(chainline().args(["bench", "niu", "--only", "chain", "--print"]));
+    let file = dir.write("chain.yaml", &found.stdout);
+    let found = outcome(chainline().args(["bench", "run", "--quick", "--list"]).arg(&file));
+    assert_eq!((found.status.code(), found.stdout.lines().count()), (Some(0), 6), "{}{}", found.stdout, found.stderr);
+}
+
+#[test]
+fn a_sweep_is_measured_resumed_and_kept() {
+    if !steered() {
+        return;
+    }
+    let dir = Dir::new();
+    let file = sweep(
+        &dir,
+        "  base: {generator: {flows: 10}, nfs: [forward]}\n  factors: {frame_bytes: [64, 1518]}\n  measures: [mrr, ndr]\n  \
+         trial_ms: 50\n  warmup_ms: 10\n  drain_ms: 50\n  trials: 2\n",
+    );
+    let out = dir.path("out");
+    let cache = dir.path("cache");
+    let run = |more: &[&str]| {
+        let mut command = chainline();
+        command.args(["bench", "run", "--quick", "--allow-disturbed"]).arg(&file).args(more);
+        outcome(command.env("XDG_CACHE_HOME", &cache))
+    };
+    let out_text = out.to_str().unwrap();
+    let first = run(&["--dir", out_text]);
+    assert_eq!(first.status.code(), Some(0), "{}{}", first.stdout, first.stderr);
+    let results: Value = serde_json::from_slice(&std::fs::read(out.join("results.json")).unwrap()).unwrap();
+    assert_eq!(results["complete"], true);
+    for trial in results["trials"].as_array().unwrap() {
+        assert_eq!(trial["outcome"]["balanced"], true, "{trial:#}");
+        let count = |field: &str| trial["outcome"][field].as_u64().unwrap();
+        assert_eq!(count("sent"), count("received") + count("lost"));
+    }
+    for name in ["report.html", "trials.csv", "figures.csv", "journal.jsonl"] {
+        assert!(out.join(name).is_file(), "{name}");
+    }
+    let again = run(&["--dir", out_text]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(again.stderr.contains("--resume"), "{}", again.stderr);
+
+    // The journal has it all, and so has the cache: nothing is measured again.
+    let trials = results["trials"].as_array().unwrap().len();
+    let same = |dir: &std::path::Path| {
+        let results: Value = serde_json::from_slice(&std::fs::read(dir.join("results.json")).unwrap()).unwrap();
+        assert_eq!(results["trials"].as_array().unwrap().len(), trials);
+        assert!(results["remarks"].to_string().contains("made before"), "{}", results["remarks"]);
+    };
+    assert_eq!(run(&["--resume", out_text]).status.code(), Some(0));
+    same(&out);
+    let cached = dir.path("cached");
+    assert_eq!(run(&["--dir", cached.to_str().unwrap()]).status.code(), Some(0));
+    same(&cached);
+}
+
+#[test]
+fn bench_quick_measures_the_quickstart() {
+    if !steered() {
+        return;
+    }
+    let dir = Dir::new();
+    let out = dir.path("out");
+    let mut command = chainline();
+    command.args(["bench", "quick", "--quick", "--allow-disturbed", "--dir"]).arg(&out);
+    let found = outcome(&mut command);
+    assert!(matches!(found.status.code(), Some(0 | 1)), "{}{}", found.stdout, found.stderr);
+    assert!(found.stderr.contains("report.html"), "{}", found.stderr);
+    let results: Value = serde_json::from_slice(&std::fs::read(out.join("results.json")).unwrap()).unwrap();
+    assert_eq!(results["complete"], true);
+    let sections: Vec<&str> = results["sections"].as_array().unwrap().iter().filter_map(|s| s["id"].as_str()).collect();
+    assert_eq!(sections, ["generator", "ndr", "pdr", "latency"]);
+}
