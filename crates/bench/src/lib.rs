@@ -11,11 +11,13 @@
 //! | all cases in rounds: trials judged, repeated, recorded, played back | `run` |
 //! | trials and figures, as they are kept | `results` |
 //! | files and the page made of them | `report` |
+//! | two results, held against each other | `diff` |
 
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod dataplane;
+pub mod diff;
 pub mod host;
 pub mod niu;
 pub mod report;

@@ -24,6 +24,8 @@ pub mod synthetic;
 pub use check::{faults, without_nonsense};
 pub use csv::{figures, trials};
 pub use html::html;
+pub(crate) use manifest::flat;
+pub(crate) use page::figure;
 pub use read::{MAX_BYTES, ReadError, parse, read, to_json};
 pub use save::{Files, save, save_json};
 pub use shell::quoted;
