@@ -28,7 +28,8 @@ What machines read goes to standard output, words for people to standard error. 
 Exit codes:
   0  all went well
   1  the work could not be done: the host, a device or an NF failed
-  2  the command line or the chain file is wrong; standard error says where";
+  2  the command line or the chain file is wrong; standard error says where
+  3  bench diff --fail-on-worse: something got worse";
 
 /// Reads the command line, does what it says, reports what went wrong.
 pub fn main() -> ExitCode {

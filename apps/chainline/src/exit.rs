@@ -11,6 +11,8 @@ pub enum Exit {
     Failed,
     /// The command line or the chain file is wrong. clap uses the same number.
     Usage,
+    /// `bench diff --fail-on-worse`: something got worse.
+    Worse,
 }
 
 impl From<Exit> for ExitCode {
@@ -19,6 +21,7 @@ impl From<Exit> for ExitCode {
             Exit::Ok => 0,
             Exit::Failed => 1,
             Exit::Usage => 2,
+            Exit::Worse => 3,
         })
     }
 }

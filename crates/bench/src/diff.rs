@@ -9,7 +9,7 @@
 //!    and 3.3); with three, where ranks can show nothing at 95 %, Welch's t on logarithms.
 //! 2. **The family.** Among forty points two differ by chance at 95 %. So the probability that *any* point is called
 //!    different when none is, is held at 5 %: by the permutation of rounds (Westfall, Young, Resampling-Based Multiple
-//!    Testing, 1993, section 2.6: single-step maxT) where there are enough of them, else by Holm's method. Rounds are
+//!    Testing, 1993, section 2.6: step-down maxT) where there are enough of them, else by Holm's method. Rounds are
 //!    permuted as wholes, so a slow minute that hit all points of a round is no evidence of forty differences.
 //!
 //! The bootstrap is not used: with five rounds its percentile intervals are too short. `tests/false_alarms.rs` shows

@@ -1,9 +1,11 @@
 //! `chainline bench`: measurements. A new one is a file under `bench/` with a `mod` line and a line in the list below,
 //! as in [`crate::cmd`].
 
+mod diff;
 mod host;
 mod niu;
 mod quick;
+mod report;
 mod run;
 mod session;
 
@@ -22,6 +24,8 @@ super::commands! {
     Run(run::Run),
     Niu(niu::Niu),
     Host(host::Host),
+    Diff(diff::Diff),
+    Report(report::Report),
 }
 
 impl Bench {

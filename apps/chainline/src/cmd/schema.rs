@@ -3,8 +3,8 @@
 use crate::exit::{Exit, WrongInput};
 use crate::{kinds, output};
 
-/// Prints the JSON Schema of the chain file, of the arguments of one kind of NF, of the report of `run`, or of benchmark
-/// files.
+/// Prints the JSON Schema of the chain file, of the arguments of one kind of NF, of the report of `run`, of benchmark
+/// files, or of their results.
 ///
 /// Editors with a YAML language server complete and check chain files that begin with
 /// `# yaml-language-server: $schema=chain-file.schema.json`.
@@ -19,6 +19,9 @@ pub struct Schema {
     /// The schema of the files that `chainline bench run` reads.
     #[arg(long, conflicts_with_all = ["kind", "report"])]
     benchmark: bool,
+    /// The schema of `results.json`, which benchmarks write.
+    #[arg(long, conflicts_with_all = ["kind", "report", "benchmark"])]
+    results: bool,
 }
 
 const HELP: &str = "\
@@ -26,13 +29,15 @@ Examples:
   chainline schema > chain-file.schema.json
   chainline schema firewall
   chainline schema --report
-  chainline schema --benchmark";
+  chainline schema --benchmark
+  chainline schema --results";
 
 impl Schema {
     pub fn run(self) -> anyhow::Result<Exit> {
         let schema = match self.kind {
             None if self.report => chainline_manager::report_schema(),
             None if self.benchmark => chainline_bench::sweep::schema(),
+            None if self.results => chainline_bench::report::schema(),
             None => chainline_chain::schema(),
             Some(name) => {
                 let registry = kinds::registry();

@@ -5,15 +5,18 @@ use crate::report::figure;
 use crate::results::X;
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
-/// Columns, then the verdict in a line. Without `all`, points without a difference are counted, not listed.
+/// Columns, then the verdict in a line. Without `all`, points without a difference are counted, and listed only where there is
+/// something to know of them.
 #[must_use]
 pub fn table(diff: &Diff, all: bool) -> String {
     let mut out = String::new();
-    let listed: Vec<_> = diff.points.iter().filter(|p| all || p.verdict != Verdict::NoDifference).collect();
+    let listed: Vec<_> =
+        diff.points.iter().filter(|p| all || p.verdict != Verdict::NoDifference || p.why.is_some()).collect();
     if !listed.is_empty() {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
-        table.set_header(["SECTION", "SERIES", "AT", "A", "B", "CHANGE", "95 % INTERVAL", "P", "VERDICT"]);
+        let interval = format!("{} % INTERVAL", figure(diff.settings.confidence * 100.0));
+        table.set_header(["SECTION", "SERIES", "AT", "A", "B", "CHANGE", &interval, "P", "VERDICT"]);
         for p in &listed {
             table.add_row(row(p));
         }
