@@ -13,8 +13,9 @@ build=(libdpdk-dev dpdk-dev libpcap-dev libnuma-dev libclang-dev clang gcc make 
 # Real programs in namespaces: ping, curl, dig against dnsmasq, a Python HTTP server; tcpdump records.
 run=(iproute2 iputils-ping curl bind9-dnsutils dnsmasq-base python3 tcpdump ethtool procps)
 # Judges of what comes out, instruction counts, compressed corpora.
-# The other dataplanes of `chainline bench compare` are nftables and Open vSwitch; testpmd comes with dpdk-dev.
-test=(tshark valgrind xz-utils iperf3 nftables g++ python3-venv openvswitch-switch)
+# The other dataplanes of `chainline bench compare` are nftables and Open vSwitch; testpmd comes with dpdk-dev. Chromium
+# opens the page of a benchmark: heavy, about 300 MB.
+test=(tshark valgrind xz-utils iperf3 nftables g++ python3-venv openvswitch-switch chromium)
 # The other side of the search's oracle test, in a Python of its own.
 oracle=MLRsearch==1.2.1
 

@@ -81,7 +81,7 @@ fn two_series_of_one_run_are_compared() {
     assert!(text(&found.stdout).contains("10 better\n"), "{}", text(&found.stdout));
     let found = bench(&dir.0, &["diff", ".", "--between", "ours", "theirs"]);
     assert_eq!(found.status.code(), Some(2));
-    assert!(text(&found.stderr).contains("found no series \"theirs\", expected one of [\"10 % of PDR\""));
+    assert!(text(&found.stderr).contains("found no series \"theirs\", expected one of [\"1 flows\""));
 }
 
 #[test]

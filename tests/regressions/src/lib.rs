@@ -9,6 +9,7 @@
 #![allow(clippy::unwrap_used)]
 
 pub mod answer;
+pub mod bench_results;
 pub mod capture;
 pub mod chain_file;
 pub mod descriptor;
@@ -30,6 +31,7 @@ pub type Target = fn(&[u8]);
 /// All targets by the name that they have in `fuzz/`.
 pub const TARGETS: &[(&str, Target)] = &[
     ("answer", answer::run),
+    ("bench_results", bench_results::run),
     ("capture", capture::run),
     ("chain_file", chain_file::run),
     ("descriptor", descriptor::run),
