@@ -1,7 +1,7 @@
 //! What a frame costs in instructions, for callgrind: `instructions CASE BURSTS` makes so many bursts of 64 frames.
 //!
 //! The difference of two runs, divided by the frames between them, is the cost of one: what happens once is in both.
-//! `scripts/workload-instructions.sh` does that.
+//! `valgrind --tool=callgrind target/release/deps/instructions-… million 600`, and again with 100.
 
 use chainline_workload::{Head, Hosts, Lengths, Mix, Order, Prefix, Proto, Space, Spec, Vlan, WorkingSet, Workload};
 use std::hint::black_box;

@@ -15,3 +15,4 @@ mod kernel_clients;
 mod lab;
 mod references;
 mod rivals;
+mod workload;
