@@ -14,3 +14,6 @@ pub const SWEEPS: &[(&str, &str)] = &[
 
 /// The benchmark of `chainline bench quick`: the quickstart's chain, driven by a generator.
 pub const QUICK: &str = include_str!("../sweeps/quick.yaml");
+
+/// The benchmark of `chainline bench queueing`: one server with constant and exponential cost under Poisson arrivals.
+pub const QUEUEING: &str = include_str!("../sweeps/queueing.yaml");

@@ -6,7 +6,7 @@ use chainline_style::{Crate, crates};
 /// What each crate under `crates/` may be built with, among ours. Pure crates have no device, no shared memory and no
 /// kernel in their rows. A new crate needs a row: write the arrow down before it is used.
 const MAY_USE: &[(&str, &[&str])] = &[
-    ("chainline-bench", &["chainline-chain", "chainline-search", "chainline-trial"]),
+    ("chainline-bench", &["chainline-chain", "chainline-queueing", "chainline-search", "chainline-trial"]),
     ("chainline-chain", &["chainline-packet", "chainline-workload"]),
     ("chainline-doctor", &[]),
     ("chainline-dpdk", &["chainline-dpdk-sys", "chainline-shm"]),

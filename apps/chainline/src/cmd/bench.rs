@@ -4,6 +4,7 @@
 mod diff;
 mod host;
 mod niu;
+mod queueing;
 mod quick;
 mod report;
 mod run;
@@ -23,6 +24,7 @@ super::commands! {
     Quick(quick::Quick),
     Run(run::Run),
     Niu(niu::Niu),
+    Queueing(queueing::Queueing),
     Host(host::Host),
     Diff(diff::Diff),
     Report(report::Report),

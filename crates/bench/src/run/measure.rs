@@ -33,6 +33,8 @@ pub enum Measure {
     Latency,
     /// RFC 2544 section 26.3: loss by load, in steps of 10 %.
     LossCurve,
+    /// Mean and percentiles of the latency at given loads.
+    Delay,
     /// Time of a core that NFs and manager take, at the highest load or at the line's rate.
     Cpu,
 }
@@ -50,6 +52,7 @@ impl Measure {
         ("lossless", Self::Lossless),
         ("latency", Self::Latency),
         ("loss-curve", Self::LossCurve),
+        ("delay", Self::Delay),
         ("cpu", Self::Cpu),
     ];
 
@@ -80,6 +83,8 @@ pub struct Protocol {
     pub latency_ms: u64,
     /// Shares of PDR at which latency is measured.
     pub latency_at: Vec<f64>,
+    /// Loads at which `delay` is measured, in frames a second.
+    pub loads_pps: Vec<f64>,
     /// Trials of `mrr` and `lossless`; their mean counts.
     pub trials: u32,
     /// Searches use goals with so short trials: so many of them to a decision. Names say it.
@@ -115,6 +120,7 @@ impl Default for Protocol {
             drain_ms: 200,
             latency_ms: 5000,
             latency_at: vec![0.1, 0.5, 0.9],
+            loads_pps: Vec::new(),
             trials: 10,
             hasty: None,
             attempts: 4,
@@ -212,12 +218,15 @@ impl Procedure<'_, '_> {
     fn all(&mut self) -> Result<(), Stop> {
         let ready = self.meter.ready()?;
         let goals = self.goals();
+        if self.wants(Measure::Delay) {
+            self.delay()?;
+        }
         let rest = [Measure::Mrr, Measure::LossCurve, Measure::Cpu];
         if !goals.is_empty() || rest.iter().any(|m| self.wants(*m)) {
             let trials = if self.wants(Measure::Mrr) { self.protocol.trials.max(1) } else { 1 };
             let Some((made, sent_pps)) = self.flat_out(Load::Max, "mrr", trials)? else {
                 for measure in &self.protocol.measures {
-                    if *measure != Measure::Lossless && *measure != Measure::Mrr {
+                    if ![Measure::Lossless, Measure::Mrr, Measure::Delay].contains(measure) {
                         self.found.lacks(measure.word(), "how fast the generator is could not be found out");
                     }
                 }
@@ -421,6 +430,36 @@ impl Procedure<'_, '_> {
                     trials: trials.clone(),
                 });
                 self.found.figure(&format!("latency {name} at {line}"), us, trials);
+            }
+        }
+        Ok(())
+    }
+
+    fn delay(&mut self) -> Result<(), Stop> {
+        for pps in self.protocol.loads_pps.clone() {
+            let at = format!("delay at {pps:.0} frames/s");
+            (self.meter.tell)(Event::Step(&at));
+            let order = self.order(Load::Pps(pps), self.protocol.latency_ms);
+            let made = match self.meter.trial(&order, "delay") {
+                Ok(made) => made,
+                Err(stop) => {
+                    self.tolerate(&at, stop)?;
+                    continue;
+                }
+            };
+            let Some(latency) = &made.trial.outcome.latency else {
+                self.found.lacks(&at, "no frame arrived");
+                continue;
+            };
+            let values = [("mean", latency.mean), ("p50", latency.p50 as f64), ("p99", latency.p99 as f64)];
+            for (name, ns) in values {
+                self.found.figures.push(Figure {
+                    what: format!("delay {name}"),
+                    line: String::new(),
+                    x: Some(pps),
+                    value: ns / 1e3,
+                    trials: vec![made.index],
+                });
             }
         }
         Ok(())

@@ -100,6 +100,14 @@ pub fn axes(what: &str) -> Axes {
             definition: "From the time at which a frame should have been sent to its arrival, so that a stall counts for \
                          every frame that it holds up; HDR histogram of three digits.",
         },
+        what if what.starts_with("delay") => Axes {
+            label: format!("time in the system{}", what.trim_start_matches("delay").replace(' ', ", ")),
+            unit: "µs",
+            scale: 1.0,
+            x: axis("load", "frames/s"),
+            definition: "From the time at which a frame should have been sent to its arrival, at given loads.",
+            ..rate("", "")
+        },
         what => Axes {
             label: what.to_owned(),
             unit: if what.starts_with("latency") { "µs" } else { "" },
@@ -217,7 +225,9 @@ fn legend(bench: &Bench, case: &Case, figure: &Figure, view: &View, own_x: bool)
     if bench.cases.iter().any(|c| c.dataplane != case.dataplane) {
         words.push(case.dataplane.clone());
     }
-    words.extend(factors.map(|(f, v)| format!("{} {}", f.replace('_', " "), label(v))));
+    // Of a field of the chain file its own name is enough.
+    let short = |f: &str| f.rsplit('.').next().unwrap_or(f).replace('_', " ");
+    words.extend(factors.map(|(f, v)| format!("{} {}", short(f), label(v))));
     if !figure.line.is_empty() {
         words.push(figure.line.clone());
     }

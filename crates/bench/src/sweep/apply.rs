@@ -66,9 +66,7 @@ pub fn chain_file(base: &Value, combination: &Combination, cores: &Cores) -> Res
         }
         set_path(&mut file, &nfs.into_iter().cycle().take(length).collect::<Vec<_>>());
     }
-    for (factor, field) in
-        [("frame_bytes", "frame_bytes"), ("mix", "mix"), ("flows", "flows"), ("locality", "locality")]
-    {
+    for (factor, field) in [("frame_bytes", "frame_bytes"), ("mix", "mix"), ("flows", "flows"), ("locality", "order")] {
         let Some(value) = get(factor) else { continue };
         let generators = generators(&mut file);
         if generators.is_empty() {

@@ -47,6 +47,11 @@ fn spec(d: &mut Decoder, node: &Node) -> Option<Spec> {
             drain_ms: f.optional(d, "drain_ms", spare_ms).unwrap_or(usual.drain_ms),
             latency_ms: f.optional(d, "latency_ms", ms).unwrap_or(usual.latency_ms),
             latency_at: f.optional(d, "latency_at", shares).unwrap_or(usual.latency_at),
+            loads_pps: f
+                .optional(d, "loads_pps", |d, n| {
+                    d.list(n, "a list of loads in frames a second", |d, n| d.float(n, 1.0..=1e12))
+                })
+                .unwrap_or(usual.loads_pps),
             trials: f.optional(d, "trials", |d, n| d.int(n, 1..=1000_u32)).unwrap_or(usual.trials),
             attempts: f.optional(d, "attempts", |d, n| d.int(n, 1..=100_u32)).unwrap_or(usual.attempts),
             max_pps: f.optional(d, "max_pps", |d, n| d.float(n, 1.0..=1e12)),
@@ -59,6 +64,10 @@ fn spec(d: &mut Decoder, node: &Node) -> Option<Spec> {
         quick: f.optional(d, "quick", quick).unwrap_or_default(),
         factors,
     };
+    let loads = f.node("loads_pps").is_some();
+    if spec.protocol.measures.contains(&Measure::Delay) && !loads {
+        d.error(node.span, "found the measure `delay` without `loads_pps`, expected the loads to measure it at");
+    }
     f.finish(d);
     Some(spec)
 }
@@ -178,7 +187,8 @@ fn shown(d: &mut Decoder, node: &Node) -> Option<Shown> {
 /// A measure, or one percentile of the latency.
 fn figure(d: &mut Decoder, node: &Node) -> Option<String> {
     let text = d.filled(node, "a measure, or `latency p99 at 50 % of PDR`")?;
-    if text == "cpu load" || text.starts_with("latency p") {
+    const DELAYS: &[&str] = &["delay mean", "delay p50", "delay p99"];
+    if text == "cpu load" || text.starts_with("latency p") || DELAYS.contains(&text.as_str()) {
         return Some(text);
     }
     d.word(node, Measure::WORDS).map(|m| m.word().to_owned())

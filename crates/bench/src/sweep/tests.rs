@@ -25,7 +25,10 @@ fn files(factors: &str, cores: &Cores) -> Vec<Result<Value, ApplyError>> {
 /// The chain file must stand the checks that every chain file stands.
 fn check(file: &Value) {
     let cores = [0, 1];
-    let host = chainline_chain::Host { cores: Some(&cores), kinds: Some(&["forward", "monitor", "l3fwd", "firewall"]) };
+    let host = chainline_chain::Host {
+        cores: Some(&cores),
+        kinds: Some(&["forward", "monitor", "l3fwd", "firewall", "synthetic"]),
+    };
     if let Err(e) = chainline_chain::load_for(&file.to_string(), Path::new("made.json"), &host) {
         panic!("{e}\n{file:#}");
     }
@@ -147,7 +150,8 @@ fn files_beside_the_base_are_named_in_full() {
 
 #[test]
 fn the_papers_sweeps_are_sound() {
-    for (name, text) in crate::niu::SWEEPS {
+    let more = [("quick", crate::niu::QUICK), ("queueing", crate::niu::QUEUEING)];
+    for (name, text) in crate::niu::SWEEPS.iter().chain(&more) {
         let file = load(text.as_bytes(), Path::new(name)).unwrap_or_else(|e| panic!("{e}"));
         let base = base(&file.spec.base.nfs, &file.spec.base.generator);
         let all = combinations(&file.spec).unwrap();

@@ -101,7 +101,18 @@ impl Common {
     }
 
     /// Runs several benchmarks into one set of results; their sections stand one after another.
-    pub fn run(&self, title: &str, name: &str, mut jobs: Vec<Job<'_>>) -> anyhow::Result<(Exit, Results)> {
+    pub fn run(&self, title: &str, name: &str, jobs: Vec<Job<'_>>) -> anyhow::Result<(Exit, Results)> {
+        self.run_with(title, name, jobs, |_| ())
+    }
+
+    /// As [`Common::run`]; `finish` adds to the results before they are written.
+    pub fn run_with(
+        &self,
+        title: &str,
+        name: &str,
+        mut jobs: Vec<Job<'_>>,
+        finish: impl FnOnce(&mut Results),
+    ) -> anyhow::Result<(Exit, Results)> {
         listen()?;
         let cores = sweep::Cores::of(&self.cores.get()?);
         let program = std::env::current_exe().context("cannot find this program")?;
@@ -163,6 +174,7 @@ impl Common {
         }
         let Some(mut results) = whole else { return Err(WrongInput("there is nothing to measure".into()).into()) };
         results.complete &= !stopped;
+        finish(&mut results);
         let files = page::save(&dir, &results)?;
         report::note(&format!("report: {}", files.html.display()));
         if stopped {
