@@ -474,7 +474,7 @@ impl Procedure<'_, '_> {
             let made = match self.meter.trial(&order, "loss-curve") {
                 Ok(made) => made,
                 Err(stop) => {
-                    self.tolerate(&format!("loss at {percent} % of {:.3} Mpps", max_pps / 1e6), stop)?;
+                    self.tolerate(&format!("loss-curve at {percent} % of {:.3} Mpps", max_pps / 1e6), stop)?;
                     continue;
                 }
             };
