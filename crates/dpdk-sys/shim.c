@@ -10,6 +10,7 @@
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
+#include <rte_meter.h>
 
 #include "shim.h"
 
@@ -132,4 +133,72 @@ void chainline_pktmbuf_pool_init(struct rte_mempool *mp, uint16_t data_room, uin
 void *chainline_mempool_config(const struct rte_mempool *mp)
 {
 	return mp->pool_config;
+}
+
+_Static_assert(sizeof(struct rte_meter_srtcm) <= sizeof(((struct chainline_meter *)0)->state) &&
+	sizeof(struct rte_meter_trtcm) <= sizeof(((struct chainline_meter *)0)->state), "a meter has room for both");
+_Static_assert(sizeof(struct rte_meter_srtcm_profile) <= sizeof(((struct chainline_meter_profile *)0)->profile) &&
+	sizeof(struct rte_meter_trtcm_profile) <= sizeof(((struct chainline_meter_profile *)0)->profile),
+	"a profile has room for both");
+
+void chainline_meter_srtcm(struct chainline_meter_profile *p, uint64_t cir_period, uint64_t cbs, uint64_t ebs)
+{
+	*p = (struct chainline_meter_profile){ .two_rates = 0 };
+	*(struct rte_meter_srtcm_profile *)p->profile = (struct rte_meter_srtcm_profile){
+		.cbs = cbs,
+		.ebs = ebs,
+		.cir_period = cir_period,
+		.cir_bytes_per_period = 1,
+	};
+}
+
+void chainline_meter_trtcm(struct chainline_meter_profile *p, uint64_t cir_period, uint64_t cbs, uint64_t pir_period,
+	uint64_t pbs)
+{
+	*p = (struct chainline_meter_profile){ .two_rates = 1 };
+	*(struct rte_meter_trtcm_profile *)p->profile = (struct rte_meter_trtcm_profile){
+		.cbs = cbs,
+		.pbs = pbs,
+		.cir_period = cir_period,
+		.cir_bytes_per_period = 1,
+		.pir_period = pir_period,
+		.pir_bytes_per_period = 1,
+	};
+}
+
+void chainline_meter_start(const struct chainline_meter_profile *p, struct chainline_meter *m)
+{
+	*m = (struct chainline_meter){ { 0 } };
+	if (p->two_rates) {
+		const struct rte_meter_trtcm_profile *tr = (const void *)p->profile;
+
+		*(struct rte_meter_trtcm *)m->state = (struct rte_meter_trtcm){
+			.time_tc = p->now,
+			.time_tp = p->now,
+			.tc = tr->cbs,
+			.tp = tr->pbs,
+		};
+	} else {
+		const struct rte_meter_srtcm_profile *sr = (const void *)p->profile;
+
+		*(struct rte_meter_srtcm *)m->state = (struct rte_meter_srtcm){
+			.time = p->now,
+			.tc = sr->cbs,
+			.te = sr->ebs,
+		};
+	}
+}
+
+void chainline_meter_burst(struct chainline_meter_profile *profiles, struct chainline_meter *meters,
+	struct chainline_meter_item *items, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++) {
+		struct chainline_meter_item *it = &items[i];
+		struct chainline_meter_profile *p = &profiles[it->profile];
+		void *m = meters[it->meter].state;
+
+		it->colour = p->two_rates ?
+			rte_meter_trtcm_color_aware_check(m, (void *)p->profile, p->now, it->len, it->colour) :
+			rte_meter_srtcm_color_aware_check(m, (void *)p->profile, p->now, it->len, it->colour);
+	}
 }

@@ -41,4 +41,38 @@ void chainline_pktmbuf_pool_init(struct rte_mempool *mp, uint16_t data_room, uin
 /* What was handed to rte_mempool_set_ops_byname, which mempool ops need on their fast path. */
 void *chainline_mempool_config(const struct rte_mempool *mp);
 
+/* rte_meter is inline throughout. Its own configuration counts in TSC cycles and rounds rates to them; profiles made here
+ * count in ticks of the caller's, so that a rate can be exact. */
+
+/* The buckets of one srTCM or trTCM: the latest update and the tokens. */
+struct chainline_meter {
+	uint64_t state[4];
+};
+
+/* By what a meter runs. `now` is the time of the burst in the profile's ticks, set before each. */
+struct chainline_meter_profile {
+	uint64_t now;
+	uint64_t two_rates;
+	uint64_t profile[6];
+};
+
+/* One packet: colour (enum rte_color) before and after. */
+struct chainline_meter_item {
+	uint32_t meter;
+	uint16_t len;
+	uint8_t profile;
+	uint8_t colour;
+};
+
+/* srTCM (RFC 2697): a byte each `cir_period` ticks, buckets of cbs and ebs bytes. */
+void chainline_meter_srtcm(struct chainline_meter_profile *p, uint64_t cir_period, uint64_t cbs, uint64_t ebs);
+/* trTCM (RFC 2698): bytes each `cir_period` and each `pir_period` ticks, buckets of cbs and pbs bytes. */
+void chainline_meter_trtcm(struct chainline_meter_profile *p, uint64_t cir_period, uint64_t cbs, uint64_t pir_period,
+	uint64_t pbs);
+/* Fills the buckets of a meter. */
+void chainline_meter_start(const struct chainline_meter_profile *p, struct chainline_meter *m);
+/* Colours a burst, packet by packet, colour-aware: green before means colour-blind. */
+void chainline_meter_burst(struct chainline_meter_profile *profiles, struct chainline_meter *meters,
+	struct chainline_meter_item *items, unsigned int n);
+
 #endif

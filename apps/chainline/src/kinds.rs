@@ -11,6 +11,7 @@ pub fn registry() -> Registry {
         nf_l3fwd::KIND,
         nf_lb::KIND,
         nf_monitor::KIND,
+        nf_policer::KIND,
         nf_synthetic::KIND,
     ])
 }

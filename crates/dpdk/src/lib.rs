@@ -1,7 +1,7 @@
 //! DPDK, safe: start-up, look-up tables, and ports over buffers that somebody else owns.
 //!
 //! Three users: an NF that wants a table (`Acl`, `Fib4`, `Fib6`, `Hash`: EAL starts by itself, private to the
-//! process), the manager (a [`Pool`] over the shared region and an [`EthDev`] per port), and the manager's own ports
+//! process) or meters ([`meter::Meters`], without EAL), the manager (a [`Pool`] over the shared region and an [`EthDev`] per port), and the manager's own ports
 //! ([`FreeList`] alone, without EAL).
 //!
 //! Invariants: one EAL per process, started once, never with secondary processes; the [`FreeList`] is the only
@@ -15,6 +15,7 @@ mod free_list;
 mod log;
 mod mbuf;
 mod memory;
+pub mod meter;
 pub mod pool;
 pub mod tables;
 mod version;

@@ -1,0 +1,157 @@
+//! A meter for each flow: which, and when it starts.
+
+use crate::config::Args;
+use chainline_dpdk::meter::{Item, Meters};
+use chainline_flowtable::{Class, Config, Counters, FlowTable, Inserted, Keys, OnFull, v4_key, v6_key};
+use chainline_nf::{Ctx, Env, Error};
+use chainline_packet::FiveTuple;
+
+/// Flows of one IP version. An entry is nothing but a position: the meter of that number is the flow's.
+struct Side<const N: usize> {
+    table: FlowTable<N, ()>,
+    capacity: usize,
+    keys: Keys<N>,
+    /// The next key of the burst.
+    next: usize,
+    /// The meter of position 0.
+    first: usize,
+}
+
+/// Flows of both IP versions.
+pub(crate) struct Flows {
+    v4: Side<16>,
+    v6: Side<48>,
+    counters: Counters,
+}
+
+/// The meters, the burst's packets, and how many of these have been coloured.
+pub(crate) type Metering<'a> = (&'a mut Meters, &'a mut [Item], &'a mut usize);
+
+impl Flows {
+    /// The first `classes` meters are those of classes.
+    pub fn new(args: &Args, classes: usize, env: &mut Env<'_>) -> Result<Self, Error> {
+        let idle_ms = args.idle_ms()?;
+        let counters = Counters::declare(env, "flows");
+        let v4 = Side::new(args.flows, classes, idle_ms, args.on_full)?;
+        let v6 = Side::new(args.flows6, classes + v4.table.positions(), idle_ms, args.on_full)?;
+        Ok(Self { v4, v6, counters })
+    }
+
+    /// Meters that flows may have.
+    pub fn positions(&self) -> usize {
+        self.v4.table.positions() + self.v6.table.positions()
+    }
+
+    /// For the next burst.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.v4.keys.clear();
+        self.v6.keys.clear();
+        (self.v4.next, self.v6.next) = (0, 0);
+    }
+
+    /// The next packet of the burst that is metered by flow. The class belongs to the key: a flow whose DSCP changes may
+    /// be of several.
+    #[inline]
+    pub fn push(&mut self, flow: &FiveTuple, class: u8) {
+        match flow.version() {
+            4 => {
+                let mut key = v4_key(flow);
+                key[14] = class;
+                self.v4.keys.push(0, key);
+            }
+            _ => {
+                let mut key = v6_key(flow);
+                key[40] = class;
+                self.v6.keys.push(0, key);
+            }
+        }
+    }
+
+    /// Looks all of them up.
+    #[inline]
+    pub fn look_up(&mut self, now_ns: u64, meters: &Meters) {
+        self.v4.look_up(now_ns, meters);
+        self.v6.look_up(now_ns, meters);
+    }
+
+    /// The meter of the next packet of this IP version, in the order of [`Flows::push`]; a new flow gets a full one.
+    #[inline]
+    pub fn meter(&mut self, version: u8, profile: u8, metering: Metering<'_>) -> Option<u32> {
+        if version == 4 { self.v4.meter(profile, metering) } else { self.v6.meter(profile, metering) }
+    }
+
+    /// Whether packets of flows without room are dropped.
+    pub fn drops_new(&self) -> bool {
+        self.v4.table.on_full() == OnFull::DropNew
+    }
+
+    pub fn sweep(&mut self, now_ns: u64) {
+        self.v4.table.sweep(now_ns, |_, ()| {});
+        self.v6.table.sweep(now_ns, |_, ()| {});
+    }
+
+    #[inline]
+    pub fn show(&self, ctx: &Ctx<'_>) {
+        self.counters.show(&self.v4.table.stats().plus(&self.v6.table.stats()), ctx);
+    }
+
+    /// Flows now, and the bytes that they take when there are as many as there may be.
+    pub fn size(&self) -> (usize, u64) {
+        let meters = 32 * self.positions() as u64;
+        let tables = FlowTable::<16, ()>::memory_bytes(self.v4.capacity as u32)
+            + FlowTable::<48, ()>::memory_bytes(self.v6.capacity as u32);
+        (self.v4.table.len() + self.v6.table.len(), meters + tables)
+    }
+}
+
+impl<const N: usize> Side<N> {
+    fn new(capacity: u32, first: usize, idle_ms: u64, on_full: OnFull) -> Result<Self, Error> {
+        let config = Config { capacity, timeouts_ms: &[idle_ms], on_full };
+        let table = FlowTable::new(&config).map_err(|e| Error::Library(format!("policer: {e}")))?;
+        Ok(Self { table, capacity: capacity as usize, keys: Keys::new(), next: 0, first })
+    }
+
+    #[inline]
+    fn look_up(&mut self, now_ns: u64, meters: &Meters) {
+        if self.keys.is_empty() {
+            self.table.advance(now_ns);
+            return;
+        }
+        self.table.look_up(&mut self.keys, now_ns);
+        for i in 0..self.keys.len() {
+            if let Some(at) = self.table.find(&self.keys, i) {
+                meters.prefetch(self.first + at.index());
+            }
+        }
+    }
+
+    #[inline]
+    fn meter(&mut self, profile: u8, metering: Metering<'_>) -> Option<u32> {
+        let i = self.next;
+        self.next += 1;
+        let at = match self.table.get(&self.keys, i) {
+            Some((at, ())) => at.index(),
+            None => self.admit(i, profile, metering)?,
+        };
+        Some((self.first + at) as u32)
+    }
+
+    /// A new flow.
+    #[cold]
+    fn admit(&mut self, i: usize, profile: u8, (meters, items, coloured): Metering<'_>) -> Option<usize> {
+        // A full table may give it the position of a flow that has packets in this burst: these go first.
+        if self.table.len() >= self.capacity {
+            meters.colour(items.get_mut(*coloured..).unwrap_or_default());
+            *coloured = items.len();
+        }
+        match self.table.insert(self.keys.key(i), Class(0), (), |_, ()| {}) {
+            Inserted::New(at) => {
+                meters.start((self.first + at.index()) as u32, profile);
+                Some(at.index())
+            }
+            Inserted::There(at) => Some(at.index()),
+            Inserted::Full => None,
+        }
+    }
+}
