@@ -95,7 +95,8 @@ impl Policer {
     #[inline]
     fn classify(&mut self) {
         let Some(c) = &mut self.classifier else { return };
-        (c.keys4.clear(), c.keys6.clear());
+        c.keys4.clear();
+        c.keys6.clear();
         for head in &self.heads {
             match head.flow.version() {
                 4 => c.keys4.push(classes::key4(&head.flow, head.dscp)),
@@ -130,7 +131,8 @@ impl Policer {
     /// The meter of each packet, in order; packets for shapers are done with.
     #[inline]
     fn gather(&mut self, burst: &mut Burst<'_>, ctx: &mut Ctx<'_>) {
-        (self.items.clear(), self.metered.clear());
+        self.items.clear();
+        self.metered.clear();
         self.coloured = 0;
         let mut unmetered = 0;
         for (h, head) in self.heads.iter().enumerate() {

@@ -53,7 +53,7 @@ mod tests {
             prop_assert_eq!(set_dscp(&mut v4, at as u16, 4, new), old != new);
             prop_assert_eq!(dscp(&v4, at as u16, 4), new);
             prop_assert_eq!(checksum::checksum(&v4[at..at + 20]), 0);
-            expected[at + 10..at + 12].copy_from_slice(&v4[at + 10..at + 12].to_vec());
+            expected[at + 10..at + 12].copy_from_slice(&v4[at + 10..at + 12]);
             prop_assert_eq!(&v4, &expected);
             header[0] = 0x60 | header[0] & 15;
             let mut v6 = header.to_vec();

@@ -40,6 +40,9 @@ struct Probe {
     payload: usize,
 }
 
+/// A class, and its flow if each has a bucket: version, source, port, protocol.
+type Key = (usize, Option<(bool, u8, u16, bool)>);
+
 struct Bucket {
     start: u64,
     /// Billionths of a tick that the clock of its class had at the start.
@@ -198,7 +201,7 @@ proptest! {
     ) {
         let args: Vec<Value> = classes.iter().enumerate().map(|(i, c)| c.args(i)).collect();
         let mut host = Host::new(&nf_policer::KIND, json!({"classes": args, "flows": 1000, "flows6": 1000}));
-        let mut buckets: HashMap<(usize, Option<(bool, u8, u16, bool)>), Bucket> = HashMap::new();
+        let mut buckets: HashMap<Key, Bucket> = HashMap::new();
         let mut counts: HashMap<String, u64> = HashMap::new();
         // The first burst is `start_ns` plus its gap.
         let first_ns = start_ns + bursts[0].0;
