@@ -13,7 +13,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 figures=docs/reference/instructions.json
-nfs=(forward firewall monitor l3fwd lb policer)
+nfs=(forward firewall monitor l3fwd lb)
 few=100 many=600 burst=32
 
 mode=check
