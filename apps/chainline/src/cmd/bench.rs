@@ -1,6 +1,7 @@
 //! `chainline bench`: measurements. A new one is a file under `bench/` with a `mod` line and a line in the list below,
 //! as in [`crate::cmd`].
 
+mod compare;
 mod diff;
 mod host;
 mod niu;
@@ -25,6 +26,7 @@ super::commands! {
     Run(run::Run),
     Niu(niu::Niu),
     Queueing(queueing::Queueing),
+    Compare(compare::Compare),
     Host(host::Host),
     Diff(diff::Diff),
     Report(report::Report),

@@ -1,8 +1,8 @@
 //! Every built-in dataplane carries packets, with each kind of port that it has, and counts them as we do.
 
-use crate::command::Dir;
+use crate::command::{Dir, chainline, outcome};
 use chainline_bench::dataplane::DataplaneError;
-use chainline_bench::rivals::adapter::PortKind;
+use chainline_bench::rivals::adapter::{PortKind, Spec};
 use chainline_bench::rivals::builtin;
 use chainline_bench::rivals::lab::Lab;
 use chainline_bench::rivals::started::{Started, check};
@@ -24,15 +24,37 @@ fn lab(kind: PortKind) -> Option<Lab> {
 }
 
 fn carries(name: &str, kind: PortKind) {
-    let spec = builtin::get(name).unwrap();
-    if let Err(e) = check(name, &spec) {
+    carry(name, &builtin::get(name).unwrap(), kind);
+}
+
+fn carry(name: &str, spec: &Spec, kind: PortKind) {
+    if let Err(e) = check(name, spec) {
         println!("skipped: {e}");
         return;
     }
     let Some(lab) = lab(kind) else { return };
     let program = Path::new(env!("CARGO_BIN_EXE_chainline"));
-    let mut dataplane = Started::new(name, &spec, &lab, 0, program).unwrap_or_else(|e| panic!("{e}"));
+    let mut dataplane = Started::new(name, spec, &lab, 0, program).unwrap_or_else(|e| panic!("{e}"));
     assert!(dataplane.version().is_some_and(|v| v.contains('.')), "{:?}", dataplane.version());
+    let before = dataplane.counters().unwrap().unwrap_or_default();
+    let (sent, received) = through(&lab, program);
+    println!("{name} over {}: {sent} sent, {received} received, {:?}", kind.word(), dataplane.counters());
+    dataplane.alive().unwrap();
+    // A memif forgets its counters with its connection, which is over.
+    if kind != PortKind::Memif
+        && let Some(after) = dataplane.counters().unwrap()
+    {
+        let near = |a: u64, b: u64| a.abs_diff(b) * 100 <= b;
+        assert!(near(after.transmitted - before.transmitted, received), "{after:?}, {received} received");
+        assert!(after.received - before.received >= received && after.received - before.received <= sent, "{after:?}");
+    }
+    drop(dataplane);
+    let left = std::process::Command::new("ip").args(["netns", "pids", &lab.dataplane()]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&left.stdout), "", "processes stay");
+}
+
+/// Sends frames into a lab; how many went out, and how many came back.
+fn through(lab: &Lab, program: &Path) -> (u64, u64) {
     let dir = Dir::new();
     let [to, from] = lab.tester_ports();
     let spec = format!(
@@ -46,7 +68,6 @@ fn carries(name: &str, kind: PortKind) {
     - {{name: come, path: [from, sink]}}
 "
     );
-    let before = dataplane.counters().unwrap().unwrap_or_default();
     let mut tester = lab.inside(&lab.tester());
     tester.arg(program).args(["run", "--quiet", "-o", "json", "--duration", "2s"]);
     let out = tester.arg(dir.chain_file("tester.yaml", &spec)).output().unwrap();
@@ -55,20 +76,18 @@ fn carries(name: &str, kind: PortKind) {
     assert_eq!(report["ledger"]["balanced"], true, "{report:#}");
     let count = |chain: &str| report["chains"][chain]["transmitted"].as_u64().unwrap();
     let (sent, received) = (count("go"), count("come"));
-    println!("{name} over {}: {sent} sent, {received} received, {:?}", kind.word(), dataplane.counters());
-    assert!(received <= sent && received * 2 > sent, "{name}: {report:#}");
-    dataplane.alive().unwrap();
-    // A memif forgets its counters with its connection, which is over.
-    if kind != PortKind::Memif
-        && let Some(after) = dataplane.counters().unwrap()
-    {
-        let near = |a: u64, b: u64| a.abs_diff(b) * 100 <= b;
-        assert!(near(after.transmitted - before.transmitted, received), "{after:?}, {received} received");
-        assert!(after.received - before.received >= received && after.received - before.received <= sent, "{after:?}");
+    assert!(received <= sent && received * 2 > sent, "{report:#}");
+    (sent, received)
+}
+
+#[test]
+fn nothing_is_between_the_ports_of_a_direct_lab() {
+    for kind in [PortKind::Veth, PortKind::Memif] {
+        match Lab::direct(kind) {
+            Ok(lab) => assert_eq!(through(&lab, Path::new(env!("CARGO_BIN_EXE_chainline"))).0, FRAMES),
+            Err(e) => println!("skipped: {e}"),
+        }
     }
-    drop(dataplane);
-    let left = std::process::Command::new("ip").args(["netns", "pids", &lab.dataplane()]).output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&left.stdout), "", "processes stay");
 }
 
 macro_rules! built_in {
@@ -102,4 +121,41 @@ built_in! {
     testpmd_macswap_over_memif: "testpmd-macswap" over Memif,
     testpmd_5tswap_over_veth: "testpmd-5tswap" over Veth,
     testpmd_5tswap_over_memif: "testpmd-5tswap" over Memif,
+}
+
+#[test]
+fn compare_lists_prints_and_refuses() {
+    let bench = |words: &[&str]| outcome(chainline().args(["bench", "compare"]).args(words));
+    let listed = bench(&["--list", "--with", "kernel,testpmd-io", "--frame-bytes", "64,1518", "--cores", "0,1"]);
+    assert_eq!(listed.status.code(), Some(0), "{}", listed.stderr);
+    let lines: Vec<_> = listed.stdout.lines().map(|l| l.split(": not on this host").next().unwrap()).collect();
+    assert_eq!(lines.len(), 10, "{lines:?}");
+    assert_eq!(lines[1], "kernel over veth, 64 B");
+    let one_core = bench(&["--list", "--with", "kernel", "--frame-bytes", "64", "--cores", "0"]);
+    assert!(one_core.stdout.contains("needs a core for the tester and another"), "{}", one_core.stdout);
+    let printed = bench(&["--print", "ovs"]);
+    let text = builtin::FILES.iter().find(|(n, _)| *n == "ovs").unwrap().1;
+    assert_eq!(printed.stdout, text);
+    bench(&["--print", "osv"]).assert_refused(2, "a name that is none");
+    bench(&["--with", "testpmd-oi"]).assert_refused(2, "a name that is none");
+    bench(&["--list", "--with", "kernel", "--ports", "memif"]).assert_refused(2, "nothing over memif");
+    bench(&["--dataplane", "/no/such/file"]).assert_refused(2, "no file");
+    let dir = Dir::new();
+    let wrong = dir.write("wrong.yaml", text.replace("serve:", "sreve:"));
+    let refused = bench(&["--list", "--dataplane", wrong.to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(2), "{}", refused.stderr);
+    assert!(refused.stderr.contains("did you mean `serve`?"), "{}", refused.stderr);
+    let twice = dir.write("ovs.yaml", text);
+    bench(&["--list", "--with", "ovs", "--dataplane", twice.to_str().unwrap()]).assert_refused(2, "two of a name");
+}
+
+/// A user's own file describes `testpmd`, as somebody would who has no code of ours, and it is measured like any.
+#[test]
+fn a_users_file_describes_testpmd() {
+    let dir = Dir::new();
+    let text = builtin::FILES.iter().find(|(n, _)| *n == "testpmd-io").unwrap().1;
+    let path = dir.write("mine.yaml", text.replace("name: testpmd-io", "name: mine"));
+    let read = chainline_bench::rivals::load(&std::fs::read(&path).unwrap(), &path).unwrap();
+    assert_eq!(read.name, "mine");
+    carry("mine", &read.spec, PortKind::Memif);
 }

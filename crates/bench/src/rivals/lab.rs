@@ -245,8 +245,11 @@ impl Lab {
     pub fn tester_ports(&self) -> [String; 2] {
         match self.kind {
             PortKind::Memif if self.direct => {
-                let socket = self.dir.join("loop.sock").display().to_string();
-                ["client", "server"].map(|role| port_json(self.kind, &socket, role))
+                // The server first: it makes the socket. DPDK keeps one record for each way to write a socket's path,
+                // so the two ends in one process need two.
+                let dir = self.dir.display();
+                [("server", format!("{dir}/loop.sock")), ("client", format!("{dir}/./loop.sock"))]
+                    .map(|(role, socket)| port_json(self.kind, &socket, role))
             }
             PortKind::Memif => ["in", "out"]
                 .map(|n| port_json(self.kind, &self.dir.join(format!("{n}.sock")).display().to_string(), "client")),

@@ -7,11 +7,14 @@
 //! | namespaces, veth pairs, a directory | [`lab::Lab`] |
 //! | started, asked, stopped | [`started::Started`], over [`process`] |
 //! | a generator and a checking sink around it | [`tester::Tester`] |
+//! | which of them, side by side | [`compare::Comparison`] |
 //! | all of it as a dataplane under test, counted twice | [`rival::Rival`] |
 
 pub mod adapter;
 pub mod builtin;
+pub mod compare;
 mod decode;
+pub mod install;
 pub mod lab;
 pub mod process;
 pub mod rival;

@@ -215,13 +215,7 @@ impl Started {
     }
 
     fn find_version(&mut self) -> Option<String> {
-        let version = self.spec.version.clone()?;
-        let (_, text) = self.run(&version.run, Duration::from_secs(5)).ok()?;
-        let found = match &version.find {
-            Some(pattern) => pattern.0.captures(&text)?.get(1)?.as_str().to_owned(),
-            None => text.lines().find(|l| !l.trim().is_empty())?.to_owned(),
-        };
-        Some(found.trim().to_owned())
+        version(&self.spec, &self.values, |program| self.inside(program))
     }
 
     fn step(&mut self, step: &Step) -> Result<(), String> {
@@ -311,14 +305,37 @@ impl Started {
         words.iter().map(|w| w.fill(&self.values)).collect::<Vec<_>>().join(" ")
     }
 
-    /// In the dataplane's network, on its core.
     fn command(&self, words: &[Text]) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.namespace, "taskset", "-c", &self.core.to_string()]);
-        command.args(words.iter().map(|w| w.fill(&self.values)));
+        let mut words = words.iter().map(|w| w.fill(&self.values));
+        let mut command = self.inside(&words.next().unwrap_or_default());
+        command.args(words);
         command.envs(self.spec.env.iter().map(|(name, text)| (name, text.fill(&self.values))));
         command
     }
+
+    /// A program in the dataplane's network, on its core.
+    fn inside(&self, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.namespace, "taskset", "-c", &self.core.to_string(), program]);
+        command
+    }
+}
+
+/// What a dataplane says its version is; `None` if it does not.
+pub fn version(spec: &Spec, values: &Values, program: impl Fn(&str) -> Command) -> Option<String> {
+    let version = spec.version.as_ref()?;
+    let mut words = version.run.iter().map(|w| w.fill(values));
+    let mut command = program(&words.next()?);
+    command.args(words);
+    command.envs(spec.env.iter().map(|(name, text)| (name, text.fill(values))));
+    let mut process = Process::start(&command).ok()?;
+    process.finish(Duration::from_secs(5))?;
+    let text = process.since(0);
+    let found = match &version.find {
+        Some(pattern) => pattern.0.captures(&text)?.get(1)?.as_str().to_owned(),
+        None => text.lines().find(|l| !l.trim().is_empty())?.to_owned(),
+    };
+    Some(found.trim().to_owned())
 }
 
 impl Drop for Started {

@@ -85,6 +85,9 @@ pub struct Protocol {
     pub latency_at: Vec<f64>,
     /// Loads at which `delay` is measured, in frames a second.
     pub loads_pps: Vec<f64>,
+    /// Measures latency at this load in frames a second instead: the same for all, so that it can be compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_pps: Option<f64>,
     /// Trials of `mrr` and `lossless`; their mean counts.
     pub trials: u32,
     /// Searches use goals with so short trials: so many of them to a decision. Names say it.
@@ -121,6 +124,7 @@ impl Default for Protocol {
             latency_ms: 5000,
             latency_at: vec![0.1, 0.5, 0.9],
             loads_pps: Vec::new(),
+            latency_pps: None,
             trials: 10,
             hasty: None,
             attempts: 4,
@@ -129,6 +133,20 @@ impl Default for Protocol {
             line_bps: None,
             budget_s: 7200.0,
         }
+    }
+}
+
+impl Protocol {
+    /// What `--quick` makes of it: shows that everything works, not how fast it is.
+    pub fn hurry(&mut self) {
+        const HASTY: Hasty = Hasty { trial_ms: 100, trials: 3 };
+        self.hasty = Some(HASTY);
+        self.trial_ms = self.trial_ms.min(HASTY.trial_ms);
+        self.latency_ms = self.latency_ms.min(500);
+        self.trials = self.trials.min(HASTY.trials);
+        self.warmup_ms = self.warmup_ms.min(50);
+        self.drain_ms = self.drain_ms.min(100);
+        self.attempts = self.attempts.min(2);
     }
 }
 
@@ -257,7 +275,7 @@ impl Procedure<'_, '_> {
     /// The goals to search for, with what each is called in figures. Latency needs PDR.
     fn goals(&self) -> Vec<(&'static str, Goal)> {
         let mut wanted: Vec<Measure> = self.protocol.measures.iter().copied().filter(|m| m.goal().is_some()).collect();
-        if self.wants(Measure::Latency) && !wanted.contains(&Measure::Pdr) {
+        if self.wants(Measure::Latency) && self.protocol.latency_pps.is_none() && !wanted.contains(&Measure::Pdr) {
             wanted.push(Measure::Pdr);
         }
         let hasty = self.protocol.hasty;
@@ -389,14 +407,20 @@ impl Procedure<'_, '_> {
     }
 
     fn latency(&mut self) -> Result<(), Stop> {
-        let Some(pdr) = self.found.value("pdr") else {
-            self.found.lacks("latency", "it is measured at shares of PDR, which was not found");
-            return Ok(());
+        let loads: Vec<(String, f64)> = match (self.protocol.latency_pps, self.found.value("pdr")) {
+            (Some(pps), _) => vec![(format!("{pps:.0} frames/s"), pps)],
+            (None, Some(pdr)) => {
+                let at = |share: &f64| (format!("{} % of PDR", (share * 1e4).round() / 100.0), share * pdr);
+                self.protocol.latency_at.iter().map(at).collect()
+            }
+            (None, None) => {
+                self.found.lacks("latency", "it is measured at shares of PDR, which was not found");
+                return Ok(());
+            }
         };
-        for share in self.protocol.latency_at.clone() {
-            let line = format!("{} % of PDR", (share * 1e4).round() / 100.0);
+        for (line, pps) in loads {
             (self.meter.tell)(Event::Step(&format!("latency at {line}")));
-            let order = self.order(Load::Pps(share * pdr), self.protocol.latency_ms);
+            let order = self.order(Load::Pps(pps), self.protocol.latency_ms);
             let made = match self.meter.trial(&order, "latency") {
                 Ok(made) => made,
                 Err(stop) => {

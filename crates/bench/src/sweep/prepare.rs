@@ -6,16 +6,13 @@ use super::host::{Cores, Frequency};
 use super::model::Spec;
 use crate::dataplane::chainline::Chainline;
 use crate::dataplane::{Dataplane, DataplaneError};
-use crate::run::{Case, Hasty, Lab, Measure, View};
+use crate::run::{Case, Lab, Measure, View};
 use chainline_chain::{Diagnostics, Host, load_bytes, load_for};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-
-/// Trials and decisions of `--quick`.
-const HASTY: Hasty = Hasty { trial_ms: 100, trials: 3 };
 
 /// Why a benchmark cannot be run.
 #[derive(Debug, thiserror::Error)]
@@ -58,13 +55,7 @@ impl Spec {
     pub fn hurry(&mut self) {
         self.rounds = 1;
         let protocol = &mut self.protocol;
-        protocol.hasty = Some(HASTY);
-        protocol.trial_ms = protocol.trial_ms.min(HASTY.trial_ms);
-        protocol.latency_ms = protocol.latency_ms.min(500);
-        protocol.trials = protocol.trials.min(HASTY.trials);
-        protocol.warmup_ms = protocol.warmup_ms.min(50);
-        protocol.drain_ms = protocol.drain_ms.min(100);
-        protocol.attempts = protocol.attempts.min(2);
+        protocol.hurry();
         if !self.quick.measures.is_empty() {
             protocol.measures.clone_from(&self.quick.measures);
         }

@@ -52,6 +52,7 @@ fn spec(d: &mut Decoder, node: &Node) -> Option<Spec> {
                     d.list(n, "a list of loads in frames a second", |d, n| d.float(n, 1.0..=1e12))
                 })
                 .unwrap_or(usual.loads_pps),
+            latency_pps: None,
             trials: f.optional(d, "trials", |d, n| d.int(n, 1..=1000_u32)).unwrap_or(usual.trials),
             attempts: f.optional(d, "attempts", |d, n| d.int(n, 1..=100_u32)).unwrap_or(usual.attempts),
             max_pps: f.optional(d, "max_pps", |d, n| d.float(n, 1.0..=1e12)),

@@ -6,10 +6,10 @@ use crate::{kinds, report};
 use anyhow::Context;
 use chainline_bench::report as page;
 use chainline_bench::results::{InputFile, Results};
-use chainline_bench::run::{Bench, BenchError, Cache, Done, Options, Terminal};
+use chainline_bench::run::{Bench, BenchError, Cache, Done, Lab, Options, Terminal};
 use chainline_bench::sweep::{self, ChainlineLab, PrepareError, Spec};
 use chainline_bench::{host, watch::HostWatch};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -120,14 +120,7 @@ impl Common {
         let registry = kinds::registry();
         let kinds: Vec<&str> = registry.iter().map(|k| k.name).collect();
         let started = now();
-        let dir = match (&self.resume, &self.dir) {
-            (Some(dir), _) if !dir.is_dir() => {
-                let word = format!("{} is no directory of results to go on with", dir.display());
-                return Err(WrongInput(word).into());
-            }
-            (Some(dir), _) | (None, Some(dir)) => dir.clone(),
-            (None, None) => PathBuf::from(format!("bench-{name}-{}", started.replace([':', '-'], ""))),
-        };
+        let dir = self.place(name, &started)?;
         let mut benches = Vec::new();
         for job in &mut jobs {
             if self.quick {
@@ -175,10 +168,67 @@ impl Common {
         let Some(mut results) = whole else { return Err(WrongInput("there is nothing to measure".into()).into()) };
         results.complete &= !stopped;
         finish(&mut results);
-        let files = page::save(&dir, &results)?;
+        self.end(&dir, results, stopped)
+    }
+
+    /// Runs one benchmark of other dataplanes than chains. `beside` is what is known of them, with its name, for the
+    /// manifest.
+    pub fn measure(
+        &self,
+        name: &str,
+        mut bench: Bench,
+        lab: &mut dyn Lab,
+        beside: (&str, Value),
+    ) -> anyhow::Result<(Exit, Results)> {
+        listen()?;
+        let program = std::env::current_exe().context("cannot find this program")?;
+        let mut environment = host::manifest(&program);
+        environment[beside.0] = beside.1.clone();
+        bench.started = now();
+        bench.command = std::env::args().collect();
+        bench.rounds = self.rounds.unwrap_or(bench.rounds);
+        bench.protocol.allow_disturbed |= self.allow_disturbed;
+        bench.remarks.extend(self.remarks(&environment));
+        let dir = self.place(name, &bench.started)?;
+        let options = Options {
+            resume: self.resume.is_some(),
+            cache: (!self.fresh).then(Cache::default_dir).flatten().map(Cache::new),
+            identity: json!({
+                "program": environment["program_sha256"], "host": host::identity(), "beside": beside.1,
+            }),
+            dir: dir.clone(),
+        };
+        bench.environment = environment;
+        let mut terminal = Terminal::new(self.quiet);
+        let done = bench.run(&options, lab, &mut HostWatch::default(), &mut terminal, &stop);
+        let Done { results, stopped, .. } = done.map_err(|e| self.explain_run(e, &dir))?;
+        self.end(&dir, results, stopped)
+    }
+
+    /// The cores that there are.
+    pub fn cores(&self) -> anyhow::Result<Vec<usize>> {
+        self.cores.get()
+    }
+
+    /// Where results go.
+    fn place(&self, name: &str, started: &str) -> anyhow::Result<PathBuf> {
+        match (&self.resume, &self.dir) {
+            (Some(dir), _) if !dir.is_dir() => {
+                let word = format!("{} is no directory of results to go on with", dir.display());
+                Err(WrongInput(word).into())
+            }
+            (Some(dir), _) | (None, Some(dir)) => Ok(dir.clone()),
+            (None, None) => Ok(PathBuf::from(format!("bench-{name}-{}", started.replace([':', '-'], "")))),
+        }
+    }
+
+    /// Writes the results, and says where they are.
+    fn end(&self, dir: &Path, mut results: Results, stopped: bool) -> anyhow::Result<(Exit, Results)> {
+        results.complete &= !stopped;
+        let files = page::save(dir, &results)?;
         report::note(&format!("report: {}", files.html.display()));
         if stopped {
-            report::note(&format!("stopped; what was measured is kept. Go on with: {}", self.go_on(&dir)));
+            report::note(&format!("stopped; what was measured is kept. Go on with: {}", self.go_on(dir)));
             return Ok((Exit::Failed, results));
         }
         Ok((Exit::Ok, results))
