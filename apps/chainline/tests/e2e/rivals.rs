@@ -71,7 +71,8 @@ fn through(lab: &Lab, program: &Path) -> (u64, u64) {
     let mut tester = lab.inside(&lab.tester());
     tester.arg(program).args(["run", "--quiet", "-o", "json", "--duration", "2s"]);
     let out = tester.arg(dir.chain_file("tester.yaml", &spec)).output().unwrap();
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(out.status.success(), "{}: {}{}", out.status, text(&out.stdout), text(&out.stderr));
     let report: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     assert_eq!(report["ledger"]["balanced"], true, "{report:#}");
     let count = |chain: &str| report["chains"][chain]["transmitted"].as_u64().unwrap();
