@@ -12,6 +12,7 @@ pub fn registry() -> Registry {
         nf_lb::KIND,
         nf_monitor::KIND,
         nf_policer::KIND,
+        nf_nat::KIND,
         nf_synthetic::KIND,
     ])
 }
