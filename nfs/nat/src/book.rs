@@ -5,7 +5,7 @@
 //! towards its remote endpoint alone.
 
 use crate::config::{Args, Filter, MAX_BLOCKS, Pooling, Reuse};
-use crate::pool::Pool;
+use crate::pool::{Owner, Pool};
 use crate::track::{Origin, Seen};
 use chainline_flowtable::{Class, Config, ConfigError, FlowTable, Inserted, NEVER, OnFull, Position};
 use chainline_packet::checksum::Delta;
@@ -210,9 +210,8 @@ impl Book {
                 return Err(Refusal::TableFull);
             }
         };
-        if let Some(owner) = self.pool.owner_mut(index, space, port) {
-            owner.mapping = mapping.index() as u32 + 1;
-        }
+        let owner = self.pool.owner(index, space, port);
+        self.pool.set_owner(index, space, port, Owner { mapping: mapping.index() as u32 + 1, ..owner });
         if let Some(subscriber) = self.subscribers.entry_mut(at) {
             subscriber.uses += 1;
         }
@@ -260,9 +259,8 @@ impl Book {
             return Err(Refusal::NoPort);
         };
         self.pool.hold(index, ends.space, port);
-        if let Some(owner) = self.pool.owner_mut(index, ends.space, port) {
-            owner.shared += 1;
-        }
+        let owner = self.pool.owner(index, ends.space, port);
+        self.pool.set_owner(index, ends.space, port, Owner { shared: owner.shared + 1, ..owner });
         if let Some(subscriber) = self.subscribers.entry_mut(at) {
             subscriber.uses += 1;
         }
@@ -330,10 +328,10 @@ impl Book {
     /// The inverse of [`Book::acquire`], for a flow of a host inside.
     pub fn release(&mut self, grant: &Grant, host: u32, space: u8) {
         let Some(index) = self.pool.index_of(grant.addr) else { return };
+        let owner = self.pool.owner(index, space, grant.port);
         if grant.mapping == NONE {
-            if let Some(owner) = self.pool.owner_mut(index, space, grant.port) {
-                owner.shared = owner.shared.saturating_sub(1);
-            }
+            let shared = owner.shared.saturating_sub(1);
+            self.pool.set_owner(index, space, grant.port, Owner { shared, ..owner });
         } else {
             let at = Position::from_index(grant.mapping);
             let Some(mapping) = self.mappings.entry_mut(at) else { return };
@@ -342,9 +340,7 @@ impl Book {
                 return;
             }
             self.mappings.remove(at);
-            if let Some(owner) = self.pool.owner_mut(index, space, grant.port) {
-                owner.mapping = 0;
-            }
+            self.pool.set_owner(index, space, grant.port, Owner { mapping: 0, ..owner });
         }
         self.pool.release(index, space, grant.port);
         if let Some(at) = self.subscribers.find_one(&host_key(host)) {

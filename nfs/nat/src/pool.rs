@@ -55,7 +55,9 @@ pub(crate) struct Pool {
     free_blocks: Vec<u32>,
     /// By address.
     subscribers: Vec<u32>,
-    owners: Vec<Owner>,
+    /// By address, space, port, as in [`Owner`].
+    mappings: Vec<u32>,
+    shared: Vec<u32>,
     random: u64,
 }
 
@@ -78,7 +80,8 @@ impl Pool {
             free_blocks: vec![count; n],
             subscribers: vec![0; n],
             // Zeros: the kernel gives a page when its first port is used.
-            owners: vec![Owner::default(); n * SPACES << 16],
+            mappings: vec![0; (n * SPACES) << 16],
+            shared: vec![0; (n * SPACES) << 16],
             random: seed | 1,
         }
     }
@@ -110,11 +113,16 @@ impl Pool {
     }
 
     pub fn owner(&self, index: u32, space: u8, port: u16) -> Owner {
-        self.owners.get(at(index, space) << 16 | usize::from(port)).copied().unwrap_or_default()
+        let at = (at(index, space) << 16) | usize::from(port);
+        let (mapping, shared) = (self.mappings.get(at), self.shared.get(at));
+        Owner { mapping: mapping.copied().unwrap_or(0), shared: shared.copied().unwrap_or(0) }
     }
 
-    pub fn owner_mut(&mut self, index: u32, space: u8, port: u16) -> Option<&mut Owner> {
-        self.owners.get_mut(at(index, space) << 16 | usize::from(port))
+    pub fn set_owner(&mut self, index: u32, space: u8, port: u16, owner: Owner) {
+        let at = (at(index, space) << 16) | usize::from(port);
+        if let (Some(mapping), Some(shared)) = (self.mappings.get_mut(at), self.shared.get_mut(at)) {
+            (*mapping, *shared) = (owner.mapping, owner.shared);
+        }
     }
 
     /// Free ports of an address.
