@@ -93,6 +93,7 @@ impl Generator {
             working_set: self.working_set.map(|g| WorkingSet { flows: g.flows_of(self.flows), packets: g.packets }),
             seed: self.seed,
             vlan: self.vlan.0,
+            stamped: self.stamp,
             src_mac: self.src_mac.0.0,
             dst_mac: self.dst_mac.0.0,
             ..Spec::new(mix)

@@ -31,7 +31,7 @@ use chainline_chain::plan::Plan;
 use chainline_dpdk::Pool;
 use chainline_runtime::Builder;
 use fabric::Fabric;
-use ports::{Capture, CaptureReader, Device, Generator, MAX_FRAME, Port, Sink};
+use ports::{Capture, CaptureReader, Check, Device, Generator, MAX_FRAME, Port, Sink};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -160,8 +160,11 @@ fn open_ports(
     for (number, p) in plan.ports.iter().enumerate() {
         let failed = |error| RunError::Port { name: p.name.clone(), error };
         ports.push(match &p.spec {
-            PortSpec::Generator(g) => Box::new(Generator::open(&options.dir, g, clock).map_err(failed)?),
-            PortSpec::Sink(_) => Box::new(Sink),
+            PortSpec::Generator(g) => Box::new(Generator::open(&options.dir, g, number, clock).map_err(failed)?),
+            PortSpec::Sink(s) if s.check => {
+                Box::new(Sink::checking(Check::new(plan.ports.iter().map(|p| &p.spec), clock)))
+            }
+            PortSpec::Sink(_) => Box::new(Sink::default()),
             PortSpec::Pcap(c) => {
                 let most = if plan.max_frame_bytes > 0 { max_frame - DEVICE_ROOM } else { MAX_FRAME };
                 Box::new(Capture::open(&options.dir, c, clock, most).map_err(failed)?)

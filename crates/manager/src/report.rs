@@ -136,6 +136,24 @@ pub struct Cost {
     pub p50: Option<u64>,
 }
 
+/// What a sink with `check: true` read from the stamps of a generator with `stamp: true`. In a steered run, of its last
+/// trial.
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+pub struct CheckReport {
+    /// Frames that arrived; those that came several times count once.
+    pub received: u64,
+    /// Frames that had arrived before.
+    pub duplicated: u64,
+    /// Frames that came after a later one of their flow (RFC 4737 section 3).
+    pub reordered: u64,
+    /// Frames without a stamp of ours.
+    pub foreign: u64,
+    /// Nanoseconds from when a frame should have been sent to when it came to the sink.
+    pub latency_ns: Latency,
+    /// Mean difference of the latencies of successive frames, in nanoseconds; `null` of fewer than two.
+    pub jitter_ns: Option<f64>,
+}
+
 /// The report of a run.
 #[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 #[schemars(title = "Report of chainline run")]
@@ -152,6 +170,9 @@ pub struct Report {
     pub nfs: BTreeMap<String, NfReport>,
     /// What advises the kernel's scheduler.
     pub control: ControlReport,
+    /// By port, what sinks that read stamps found.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub checks: BTreeMap<String, CheckReport>,
     /// What happened.
     pub happenings: Vec<Happening>,
 }
@@ -272,7 +293,21 @@ impl Report {
             chains,
             nfs,
             control: e.control.report,
+            checks: e.last.checked.iter().map(|(p, c)| (e.plan.ports[*p].name.clone(), CheckReport::of(c))).collect(),
             happenings,
+        }
+    }
+}
+
+impl CheckReport {
+    fn of(c: &crate::ports::Checked) -> Self {
+        Self {
+            received: c.received,
+            duplicated: c.duplicated,
+            reordered: c.reordered,
+            foreign: c.foreign,
+            latency_ns: c.latency.as_ref().map(Latency::of).unwrap_or_default(),
+            jitter_ns: c.jitter.mean_ns(),
         }
     }
 }

@@ -93,12 +93,18 @@ pub struct Outcome {
     pub received: u64,
     /// `sent - received`.
     pub lost: u64,
-    /// Lost packets by place and reason, as the ledger knows them; empty for a foreign dataplane.
+    /// Lost packets by `PLACE/REASON`, as the ledger knows them: an NF's drops stand at the NF, those at a chain's
+    /// entry and exit at the chain (`inside`: neither out nor dropped when the trial was over), those that a port lost at
+    /// the port. What a dataplane outside lost is in [`Outcome::lost`] alone, so that a tester's own losses show.
     pub drops: BTreeMap<String, u64>,
     /// Frames that arrived more than once; `null` where frames carry no sequence numbers.
     pub duplicated: Option<u64>,
     /// Frames that arrived after a later one of their flow (RFC 4737 section 3); `null` as above.
     pub reordered: Option<u64>,
+    /// Frames that came to a checking sink without a stamp of ours, from the trial's begin to its end: ARP, neighbour
+    /// discovery, damaged ones; `null` as above. They are in no other number.
+    #[serde(default)]
+    pub foreign: Option<u64>,
     /// From the time at which a frame should have been sent to its arrival; `null` when none arrived.
     pub latency: Option<Latency>,
     /// Packet delay variation: P99.9 less smallest latency, in nanoseconds (RFC 5481 section 4.2, RFC 8219 section 7.3.1).

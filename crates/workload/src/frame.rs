@@ -2,6 +2,7 @@
 //! and end are in `template`.
 
 use crate::flow::{Ends, Proto};
+use crate::stamp::{STAMP_BYTES, stamp_at};
 
 /// Length of the frame check sequence, which frame sizes count and buffers do not hold.
 pub const FCS_BYTES: u32 = 4;
@@ -119,6 +120,17 @@ impl SizeClass {
         let rest = PATTERN.get(HEAD_BYTES..usize::from(len)).unwrap_or_default();
         let l4_sum = sum(&base[L4..split]) + sum(rest) + u32::from(l4_len) + u32::from(proto.number());
         Self { len, ip_sum: sum(&base[IP..L4]), l4_sum: u32::from(fold(l4_sum)), base: Head(base), proto }
+    }
+
+    /// The same with zeros at the end, where a stamp goes.
+    pub(crate) fn stamped(mut self) -> Self {
+        let end = usize::from(self.len);
+        let place = stamp_at(end)..stamp_at(end) + STAMP_BYTES;
+        // Taken off in ones' complement; the place begins at an even offset, as words do.
+        let there = PATTERN.get(place.clone()).map_or(0, sum);
+        self.l4_sum = u32::from(fold(self.l4_sum + u32::from(!fold(there))));
+        place.filter(|at| *at < HEAD_BYTES).for_each(|at| self.base.0[at] = 0);
+        self
     }
 
     /// Writes the head of a frame of `flow`.

@@ -29,7 +29,9 @@ mod order;
 mod rewrite;
 mod rng;
 mod schedule;
+mod sequences;
 pub mod stack;
+mod stamp;
 #[cfg(test)]
 mod stat;
 mod template;
@@ -47,6 +49,8 @@ pub use named::{NAMED, NamedMix};
 pub use order::{MAX_EXPONENT, Order, WorkingSet, dial};
 pub use rewrite::Rewrite;
 pub use schedule::{Arrivals, Schedule, ScheduleError};
+pub use sequences::{Arrival, Sequences};
+pub use stamp::{MAX_STAMPED_FLOWS, STAMP_BYTES, Stamp, stamp_at};
 pub use template::{MAX_VLAN, Vlan};
 pub use text::{MAX_TEXT_BYTES, TextError};
 pub use workload::{Error, MAX_LIVE_FLOWS, Spec, Workload};

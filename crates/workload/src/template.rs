@@ -3,6 +3,7 @@
 use crate::flow::{Ends, Prefix, Proto};
 use crate::frame::{FCS_BYTES, HEAD_BYTES, Head, IP, MIN_FRAME_BYTES, PATTERN, TTL, fold, sum};
 use crate::lifetime::Segment;
+use crate::stamp::{STAMP_BYTES, stamp_at};
 use std::net::IpAddr;
 
 /// VLAN identifiers, outermost first.
@@ -57,6 +58,8 @@ pub(crate) struct Shape {
     pub(crate) src: Prefix,
     pub(crate) dst: Prefix,
     pub(crate) proto: Proto,
+    /// The last bytes are a stamp's.
+    pub(crate) stamped: bool,
 }
 
 impl Shape {
@@ -81,7 +84,9 @@ impl Shape {
 
     /// The shortest frame that has room for the headers, in bytes with FCS.
     pub(crate) fn min_frame_bytes(&self) -> u32 {
-        (self.payload() as u32 + FCS_BYTES).max(MIN_FRAME_BYTES)
+        // The payload begins at an even offset, as a stamp does.
+        let stamp = if self.stamped { STAMP_BYTES as u32 } else { 0 };
+        (self.payload() as u32 + stamp + FCS_BYTES).max(MIN_FRAME_BYTES)
     }
 }
 
@@ -162,6 +167,9 @@ impl Template {
         // Padding, if there is no payload: zeros (RFC 894).
         if payload == 0 {
             frame[start.min(usize::from(len))..usize::from(len)].fill(0);
+        }
+        if shape.stamped {
+            frame[stamp_at(usize::from(len))..][..STAMP_BYTES].fill(0);
         }
         let addresses = if shape.is_v6() { sum(&frame[l3 + 8..l3 + 40]) } else { 0 };
         let l4_sum = sum(&frame[l4..end]) + addresses + u32::from(l4_len) + u32::from(proto);
@@ -246,6 +254,7 @@ mod tests {
             src: prefix(10),
             dst: prefix(20),
             proto,
+            stamped: false,
         }
     }
 

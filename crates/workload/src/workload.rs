@@ -7,6 +7,7 @@ use crate::lifetime::{Lifetimes, Segment};
 use crate::mix::{Mix, Sizes};
 use crate::order::{MAX_EXPONENT, Order, Sequence, WorkingSet};
 use crate::rng::{Rng, mix64};
+use crate::stamp::MAX_STAMPED_FLOWS;
 use crate::template::{Lines, MAX_VLAN, Shape, Template, Vlan};
 use crate::{Proto, hosts};
 use chainline_packet::{FiveTuple, flow_hash};
@@ -37,6 +38,9 @@ pub struct Spec {
     pub seed: u64,
     /// VLAN tags of all frames.
     pub vlan: Vlan,
+    /// Whether each frame has room for a [`crate::Stamp`] at its end, which its checksum takes for zeros. Whoever writes
+    /// the frames writes the stamps.
+    pub stamped: bool,
     /// Source MAC address.
     pub src_mac: [u8; 6],
     /// Destination MAC address.
@@ -56,6 +60,7 @@ impl Spec {
             working_set: None,
             seed: 0,
             vlan: Vlan::None,
+            stamped: false,
             src_mac: [2, 0, 0, 0, 0, 1],
             dst_mac: [2, 0, 0, 0, 0, 2],
         }
@@ -97,6 +102,7 @@ impl Spec {
             src: self.space.src,
             dst: self.space.dst,
             proto: self.space.proto,
+            stamped: self.stamped,
         }
     }
 
@@ -132,6 +138,12 @@ impl Spec {
         crate::order::check(self.flows, self.order, self.working_set)?;
         if self.vlan.largest() > MAX_VLAN {
             return Err(Error::Vlan(self.vlan.largest()));
+        }
+        if self.stamped && self.lengths.is_some() {
+            return Err(Error::StampedEnds);
+        }
+        if self.stamped && self.flows > MAX_STAMPED_FLOWS {
+            return Err(Error::StampedFlows(self.flows));
         }
         let needed = self.min_frame_bytes();
         match self.mix.sizes().iter().copied().min() {
@@ -213,8 +225,19 @@ pub enum Error {
     /// A reserved VLAN identifier.
     #[error("VLAN identifier {0}: expected 0 to {MAX_VLAN}")]
     Vlan(u16),
+    /// Stamps for flows that end.
+    #[error("stamps for flows that begin and end: expected flows that last, or no stamps")]
+    StampedEnds,
+    /// Stamps for too many flows.
+    #[error("{0} flows with stamps: expected at most {MAX_STAMPED_FLOWS}")]
+    StampedFlows(
+        /// What was asked for.
+        u32,
+    ),
     /// Frames that their own headers do not fit in.
-    #[error("frame size {size} bytes: expected at least {needed}, for these headers and the FCS")]
+    #[error(
+        "frame size {size} bytes: expected at least {needed}, for these headers, the FCS and a stamp if there is one"
+    )]
     Short {
         /// The smallest of the mix.
         size: u16,
@@ -268,7 +291,10 @@ impl Workload {
             None => spec.flows,
             Some(_) => u32::try_from(spec.space.capacity()).unwrap_or(MAX_FLOWS).min(MAX_FLOWS),
         };
-        let class = |&size| SizeClass::new(size, spec.space.proto, spec.src_mac, spec.dst_mac);
+        let class = |&size| {
+            let class = SizeClass::new(size, spec.space.proto, spec.src_mac, spec.dst_mac);
+            if spec.stamped { class.stamped() } else { class }
+        };
         let mut workload = Self {
             flows: spec.flows,
             tuples: Flows::new(&spec.space, population, spec.seed),

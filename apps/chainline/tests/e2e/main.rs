@@ -15,4 +15,5 @@ mod kernel_clients;
 mod lab;
 mod references;
 mod rivals;
+mod steer;
 mod workload;

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 pub(super) fn check(c: &mut Check<'_>) {
     shared(c);
     frames(c);
+    stamps(c);
 }
 
 /// What only one port can have.
@@ -114,11 +115,25 @@ fn frames(c: &mut Check<'_>) {
     }
 }
 
+/// Sinks that look for stamps that nobody writes.
+fn stamps(c: &mut Check<'_>) {
+    if c.spec.ports.values().any(|p| matches!(p, Port::Generator(g) if g.stamp)) {
+        return;
+    }
+    for (name, port) in &c.spec.ports {
+        if matches!(port, Port::Sink(s) if s.check) {
+            let message = "found a sink that checks stamps, and no generator that writes them";
+            let place = c.at(&format!("spec.ports.{name}.sink.check"));
+            c.push(Diagnostic::error(place, message).help("give a generator of this file `stamp: true`"));
+        }
+    }
+}
+
 /// The field that an error is about.
 fn field_of(error: &Error, sizes: &'static str) -> &'static str {
     match error {
-        Error::Flows(_) | Error::Live(_) | Error::Capacity { .. } => "flows",
-        Error::Length => "flow_packets",
+        Error::Flows(_) | Error::StampedFlows(_) | Error::Live(_) | Error::Capacity { .. } => "flows",
+        Error::Length | Error::StampedEnds => "flow_packets",
         Error::Ports { .. } => "dst_port",
         Error::Versions => "dst",
         Error::Hosts { .. } => "hosts",

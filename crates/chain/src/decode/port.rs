@@ -155,6 +155,7 @@ fn generator(d: &mut Decoder, node: &Node) -> Option<Generator> {
         vlan: f.optional(d, "vlan", traffic::tags).unwrap_or_default(),
         src_mac: f.optional(d, "src_mac", traffic::mac).unwrap_or(base.src_mac),
         dst_mac: f.optional(d, "dst_mac", traffic::mac).unwrap_or(base.dst_mac),
+        stamp: f.optional(d, "stamp", Decoder::bool).unwrap_or_default(),
     };
     if let Some(at) = f.node("schedule").filter(|_| !f.broken && g.schedule != Schedule::Constant) {
         traffic::check_rate(d, at, &g);
@@ -172,8 +173,10 @@ fn generator(d: &mut Decoder, node: &Node) -> Option<Generator> {
 }
 
 fn sink(d: &mut Decoder, node: &Node) -> Option<Sink> {
-    Fields::of(d, node, "an empty map: `sink: {}`")?.finish(d);
-    Some(Sink {})
+    let mut f = Fields::of(d, node, "a map, empty or with `check`: `sink: {}`")?;
+    let check = f.optional(d, "check", Decoder::bool).unwrap_or_default();
+    f.finish(d);
+    Some(Sink { check })
 }
 
 fn netdev(d: &mut Decoder, node: &Node) -> Option<Netdev> {

@@ -164,6 +164,10 @@ pub struct Generator {
     pub src_mac: Mac,
     /// Destination hardware address.
     pub dst_mac: Mac,
+    /// Writes into the last 18 bytes of each frame's payload which frame it is and when it should have been sent, for a
+    /// `sink` that checks (docs/reference/steer-protocol.md).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub stamp: bool,
 }
 
 fn serialize_proto<S: Serializer>(proto: &u8, s: S) -> Result<S::Ok, S::Error> {
@@ -196,6 +200,7 @@ impl Default for Generator {
             vlan: Tags::default(),
             src_mac: Mac(chainline_packet::ether::Mac([2, 0, 0, 0, 0, 1])),
             dst_mac: Mac(chainline_packet::ether::Mac([2, 0, 0, 0, 0, 2])),
+            stamp: false,
         }
     }
 }
@@ -344,7 +349,11 @@ impl JsonSchema for Rate {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(default)]
-pub struct Sink {}
+pub struct Sink {
+    /// Reads the stamps of a generator of the same file: what arrived how late, twice, out of order or not at all.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub check: bool,
+}
 
 /// A network interface of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]

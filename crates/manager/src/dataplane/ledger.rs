@@ -2,6 +2,7 @@
 //!
 //! A packet is on the account of the chain that admitted it, wherever it leaves or ends.
 
+use crate::ports::Checked;
 use chainline_chain::plan::Plan;
 use chainline_runtime::host::TAG_BAD_VERDICT;
 use chainline_shm::Desc;
@@ -50,6 +51,18 @@ impl Jitter {
         let before = self.last.replace(ns);
         self.sum_ns = self.sum_ns.saturating_add(before.map_or(0, |b| b.abs_diff(ns)));
         self.count += n - u64::from(before.is_none());
+    }
+
+    /// Takes the differences of another series together with these.
+    pub fn add(&mut self, other: &Self) {
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+        self.count += other.count;
+    }
+
+    /// The mean in nanoseconds; none of fewer than two packets.
+    #[must_use]
+    pub fn mean_ns(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
     }
 }
 
@@ -248,9 +261,16 @@ pub struct Snapshot {
     pub held_counted: u64,
     /// Ports that could not be closed properly.
     pub close_errors: Vec<String>,
+    /// What sinks that read stamps found, by port; of the last trial in a steered run. Only in the last snapshot.
+    pub checked: Vec<(usize, Checked)>,
 }
 
 impl super::Dataplane {
+    fn checked(&mut self) -> Vec<(usize, Checked)> {
+        let checks = self.ports.iter_mut().enumerate().filter_map(|(i, p)| Some((i, p.check()?.found().clone())));
+        checks.collect()
+    }
+
     /// The accounts now; histograms and the count of buffers always when it is the last.
     pub(super) fn snapshot(&mut self, last: bool) -> Box<Snapshot> {
         for i in &self.ingress {
@@ -284,6 +304,7 @@ impl super::Dataplane {
             refused: self.ledger.refused,
             queues: self.fabric.rings.iter().map(chainline_shm::Ring::len).collect(),
             held_counted: self.tenants.iter().map(crate::buffers::Buffers::count_inside).sum::<u64>() + pending as u64,
+            checked: if last { self.checked() } else { Vec::new() },
             close_errors: self.close_errors.iter().map(ToString::to_string).collect(),
         })
     }

@@ -132,6 +132,8 @@ pub struct Dataplane {
     /// Time in passes that moved packets: ticks.
     pub(crate) busy: u64,
     pub(crate) trial: Option<trial::Trial>,
+    /// Trials so far.
+    pub(crate) trials: u64,
     pub(crate) close_errors: Vec<PortError>,
     /// Where the control loop sees the chains' counts.
     pub(crate) gauges: Arc<[ChainGauge]>,
@@ -232,6 +234,7 @@ impl Dataplane {
             sweep_at: 0,
             busy: 0,
             trial: None,
+            trials: 0,
             close_errors: Vec::new(),
             gauges,
             gauges_at: 0,

@@ -3,7 +3,7 @@
 
 use super::Dataplane;
 use super::ledger::{ChainLedger, Span, latencies};
-use crate::ports::{Drive, Frame, Made, PORT_BURST, Port, Sink, Times};
+use crate::ports::{Checked, Drive, Frame, Made, PORT_BURST, Port, PortLoss, Sink, Times};
 use arrayvec::ArrayVec;
 use chainline_shm::clock::ticks;
 use hdrhistogram::Histogram;
@@ -35,6 +35,10 @@ pub struct TrialEnd {
     pub no_match: Vec<u64>,
     /// By generator: its port, and what it made.
     pub made: Vec<(usize, Made)>,
+    /// What sinks that read stamps found; none if there is no such sink.
+    pub checked: Option<Checked>,
+    /// What ports that are not generators lost from the trial's begin to its end, by port.
+    pub losses: Vec<(usize, PortLoss)>,
     /// Packets still inside, counted buffer by buffer.
     pub held_counted: u64,
     /// Share of the window in which the loop moved packets.
@@ -58,6 +62,9 @@ pub(crate) struct Trial {
     /// Busy ticks of the loop when the window began and ended.
     busy: [Option<u64>; 2],
     made: Option<Vec<(usize, Made)>>,
+    /// Whether stamps are read: then nothing is known of frames that are outside.
+    pub checked: bool,
+    losses: Vec<(usize, PortLoss)>,
 }
 
 impl Dataplane {
@@ -79,7 +86,7 @@ impl Dataplane {
             let begin = ticks();
             let until = begin + self.clock.ticks_in(REHEARSAL_NS);
             for ((_, g), rate) in copies.iter_mut().zip(&rates) {
-                g.drive(drive(rate / sum), Times { begin, from: begin, until });
+                g.drive(drive(rate / sum), Times { begin, from: begin, until }, 0);
             }
             let (mut count, mut latency) = (0_u64, latencies());
             loop {
@@ -114,7 +121,7 @@ impl Dataplane {
         source.receive(PORT_BURST, now, buffers, &mut |f| {
             let _ = frames.try_push(f);
         });
-        Sink.send(&frames, buffers);
+        Sink::default().send(&frames, buffers);
         if let Some(h) = latency {
             let now = ticks();
             frames.iter().for_each(|f| h.saturating_record(self.clock.ns(now.saturating_sub(f.at)).max(1)));
@@ -124,12 +131,30 @@ impl Dataplane {
 
     pub(super) fn begin_trial(&mut self, order: TrialOrder, answer: Sender<Box<TrialEnd>>) {
         self.ledger.open_window(Span::new(order.times.from, order.times.until));
+        // Stamps have room for seven bits; before the first trial it is 0.
+        self.trials += 1;
+        let number = (self.trials % 128) as u8;
         for &(port, drive) in &order.drives {
             if let Some(generator) = self.ports[port].generator() {
-                generator.drive(drive, order.times);
+                generator.drive(drive, order.times, number);
             }
         }
-        self.trial = Some(Trial { order, answer, busy: [None; 2], made: None });
+        let mut checked = false;
+        for check in self.ports.iter_mut().filter_map(|p| p.check()) {
+            check.begin(number);
+            checked = true;
+        }
+        let losses = self.losses();
+        self.trial = Some(Trial { order, answer, busy: [None; 2], made: None, checked, losses });
+    }
+
+    /// What ports that are not generators lost so far.
+    fn losses(&mut self) -> Vec<(usize, PortLoss)> {
+        let others = self.ports.iter_mut().enumerate().filter_map(|(i, p)| match p.generator() {
+            Some(_) => None,
+            None => Some((i, p.loss())),
+        });
+        others.collect()
     }
 
     /// One step of the trial, if one is made.
@@ -154,7 +179,7 @@ impl Dataplane {
             trial.made = Some(generators.iter_mut().map(|(i, g)| (*i, g.finish(times))).collect());
         }
         let empty = self.entries.iter().all(|e| e.inside == 0) && self.egress.iter().all(|e| e.pending.is_empty());
-        if empty || now >= trial.order.end {
+        if empty && !trial.checked || now >= trial.order.end {
             self.end_trial();
         }
     }
@@ -165,12 +190,25 @@ impl Dataplane {
         let span = Span::new(times.from, times.until);
         let pending = self.egress.iter().flat_map(|e| &e.pending).filter(|(f, _)| span.has(f.at)).count() as u64;
         let inside: u64 = self.tenants.iter().map(|t| t.count_inside_if(|at| span.has(at))).sum();
+        let mut losses = self.losses();
+        for ((_, now), (_, then)) in losses.iter_mut().zip(&trial.losses) {
+            *now = now.since(then);
+        }
+        let mut checked: Option<Checked> = None;
+        for check in self.ports.iter_mut().filter_map(|p| p.check()) {
+            match &mut checked {
+                Some(all) => all.add(check.found()),
+                none => *none = Some(check.found().clone()),
+            }
+        }
         let busy = trial.busy[1].unwrap_or_default().saturating_sub(trial.busy[0].unwrap_or_default());
         // Whoever asked may be gone; the window is over all the same.
         let _ = trial.answer.send(Box::new(TrialEnd {
             chains: self.ledger.close_window(),
             no_match: self.ledger.ports.iter().map(|p| p.no_match_in_window).collect(),
             made: trial.made.unwrap_or_default(),
+            checked,
+            losses,
             held_counted: inside + pending,
             busy: (busy as f64 / (times.until - times.from).max(1) as f64).min(1.0),
         }));

@@ -7,7 +7,7 @@ use crate::dataplane::Span;
 use crate::traffic::{self, Traffic};
 use chainline_chain::model;
 use chainline_shm::{BufId, Clock, Desc, HEADROOM};
-use chainline_workload::Workload;
+use chainline_workload::{Stamp, Workload, stamp_at};
 use std::path::Path;
 
 /// How a trial drives a generator.
@@ -45,6 +45,42 @@ pub struct Made {
     pub worst_late: u64,
 }
 
+/// Writes the stamps of a generator's frames.
+#[derive(Clone)]
+struct Stamps {
+    stream: u8,
+    trial: u8,
+    clock: Clock,
+    /// The next sequence number, by flow.
+    sequences: Vec<u32>,
+}
+
+impl Stamps {
+    /// Stamps a frame of `flow` that is due at `at`, in ticks; `data` begins with it and has room for it.
+    #[inline]
+    fn write(&mut self, data: &mut [u8], len: u16, flow: u32, at: u64, in_window: bool) {
+        let Some(sequence) = self.sequences.get_mut(flow as usize) else { return };
+        let stamp = Stamp {
+            trial: self.trial,
+            in_window,
+            stream: self.stream,
+            flow,
+            sequence: *sequence,
+            time_ns: self.clock.at_ns(at),
+        };
+        if let Some(place) = data.get_mut(stamp_at(usize::from(len))..).and_then(|d| d.first_chunk_mut()) {
+            *place = stamp.bytes();
+        }
+        *sequence = sequence.wrapping_add(1);
+    }
+
+    /// All flows begin again.
+    fn begin(&mut self, trial: u8) {
+        self.trial = trial;
+        self.sequences.fill(0);
+    }
+}
+
 /// The port `generator`.
 #[derive(Clone)]
 pub struct Generator {
@@ -63,19 +99,30 @@ pub struct Generator {
     last: u64,
     window: Span,
     made: Made,
+    stamps: Option<Stamps>,
     /// Mean length of its frames in bytes, with FCS.
     mean_frame_bytes: f64,
 }
 
 impl Generator {
-    /// As the chain file describes it; the files that it names are relative to `dir`.
+    /// As the chain file describes its port `number`; the files that it names are relative to `dir`.
     ///
     /// # Errors
     /// When sizes, flows or addresses cannot be had together, or a file is none.
-    pub fn open(dir: &Path, spec: &model::Generator, clock: &Clock) -> Result<Self, PortError> {
+    pub fn open(dir: &Path, spec: &model::Generator, number: usize, clock: &Clock) -> Result<Self, PortError> {
         let Traffic { spec: workload, schedule, remarks } = traffic::load(spec, dir)?;
         let mean_frame_bytes = workload.mean_frame_bytes();
         let shape = Pace::scheduled(schedule, clock);
+        let stamps = match (spec.stamp, u8::try_from(number)) {
+            (false, _) => None,
+            (true, Err(_)) => return Err(PortError::Stream(number)),
+            (true, Ok(stream)) => {
+                let mut stamps = Stamps { stream, trial: 0, clock: *clock, sequences: vec![0; spec.flows as usize] };
+                // Written to, so that no page is new to the process when it matters.
+                stamps.begin(0);
+                Some(stamps)
+            }
+        };
         Ok(Self {
             workload: Workload::new(&workload)?,
             pace: shape.clone(),
@@ -88,8 +135,10 @@ impl Generator {
             clock: *clock,
             begin: 0,
             last: u64::MAX,
-            window: Span::default(),
+            // On its own there is no other window than all the time.
+            window: Span::new(0, u64::MAX),
             made: Made::default(),
+            stamps,
             mean_frame_bytes,
         })
     }
@@ -110,8 +159,8 @@ impl Generator {
         self.window = Span::default();
     }
 
-    /// One trial, at those times.
-    pub fn drive(&mut self, drive: Drive, times: Times) {
+    /// One trial, at those times, whose number modulo 128 stands in stamps.
+    pub fn drive(&mut self, drive: Drive, times: Times, trial: u8) {
         self.halt();
         self.shape.go_on_from(&self.pace);
         self.pace = match drive {
@@ -123,6 +172,9 @@ impl Generator {
         (self.begin, self.last) = (times.begin, times.until.saturating_sub(1));
         self.window = Span::new(times.from, times.until);
         self.made = Made::default();
+        if let Some(stamps) = &mut self.stamps {
+            stamps.begin(trial);
+        }
     }
 
     /// Whether everything that was due in the trial is made.
@@ -164,12 +216,16 @@ impl Port for Generator {
         }
         let mut indexes = [0; PORT_BURST];
         let indexes = &mut indexes[..n];
-        let (pace, made, window) = (&mut self.pace, &mut self.made, self.window);
+        let (pace, made, stamps, window) = (&mut self.pace, &mut self.made, &mut self.stamps, self.window);
         if !buffers.alloc(indexes) {
             if !self.lossless {
                 // Due, but there is nothing to put them in: received and lost.
-                self.workload.burst(n, |_| {
+                self.workload.burst(n, |frame| {
                     let at = pace.take(now);
+                    // It has a number, and will be missed.
+                    if let Some(stamps) = stamps {
+                        stamps.write(&mut [], frame.len, frame.flow, at, window.has(at));
+                    }
                     made.no_buffer += u64::from(window.has(at));
                     Self::count(made, window, at, now);
                 });
@@ -192,6 +248,9 @@ impl Port for Generator {
                     Some(line) if frame.len <= 64 => *line = frame.head.0,
                     // The region's buffers hold the largest frame of the mix.
                     _ => _ = frame.write(data),
+                }
+                if let Some(stamps) = stamps {
+                    stamps.write(data, frame.len, frame.flow, at, window.has(at));
                 }
             }
             got(Frame { index, off: HEADROOM, len: frame.len, hash: Some(frame.flow_hash), at });

@@ -1,12 +1,14 @@
 //! Where packets come from and go to. One file a kind of port; all look the same to the data path.
 
 mod capture;
+mod check;
 mod device;
 mod generator;
 mod pace;
 mod sink;
 
 pub use capture::{Capture, CaptureReader, MAX_FRAME};
+pub use check::{Check, Checked};
 pub use device::Device;
 pub use generator::{Drive, Generator, Made, Times};
 pub use sink::Sink;
@@ -42,6 +44,19 @@ pub struct PortLoss {
     pub missed: u64,
     /// The driver took it and could not send it; the ledger has it as transmitted.
     pub unsent: u64,
+}
+
+impl PortLoss {
+    /// What came after an earlier reading. Drivers may begin again at 0.
+    #[must_use]
+    pub fn since(&self, then: &Self) -> Self {
+        Self {
+            no_buffer: self.no_buffer.saturating_sub(then.no_buffer),
+            too_long: self.too_long.saturating_sub(then.too_long),
+            missed: self.missed.saturating_sub(then.missed),
+            unsent: self.unsent.saturating_sub(then.unsent),
+        }
+    }
 }
 
 /// A port that was opened.
@@ -87,6 +102,11 @@ pub trait Port {
         None
     }
 
+    /// The stamps that it reads, if it does.
+    fn check(&mut self) -> Option<&mut Check> {
+        None
+    }
+
     /// Ends its work: writes what it has buffered.
     ///
     /// # Errors
@@ -124,6 +144,9 @@ pub enum PortError {
     /// What the chain file says of a generator.
     #[error("generator: {0}")]
     Traffic(#[from] chainline_chain::traffic::TrafficError),
+    /// A generator whose frames have no room for its number.
+    #[error("generator: `stamp: true` at port {0} of the file: expected it among the first 256")]
+    Stream(usize),
     /// A DPDK device.
     #[error("{0}")]
     Device(String),

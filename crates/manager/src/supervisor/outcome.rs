@@ -38,19 +38,22 @@ pub(super) fn of(t: Trial<'_>) -> Outcome {
     let sum = |f: fn(&crate::ports::Made) -> u64| e.made.iter().map(|(_, m)| f(m)).sum::<u64>();
     let (intended, sent) = (sum(|m| m.intended), sum(|m| m.made));
     let worst = e.made.iter().map(|(_, m)| m.worst_late).max().unwrap_or(0);
-    // Packets of chains that begin at a device are nobody's here.
+    // Packets of chains that begin at a device are nobody's here, unless stamps say whose.
     let ours = || t.plan.chains.iter().zip(&e.chains).filter(|(c, _)| generates(c.ingress));
-    let received: u64 = ours().map(|(_, c)| c.transmitted).sum();
-    let mut latency = latencies();
-    let mut jitter = Jitter::default();
-    for (_, c) in ours() {
-        if let (Some(all), Some(h)) = (&mut latency, &c.latency) {
-            // Both have the same bounds, so this cannot fail.
-            let _ = all.add(h);
+    let (received, latency, jitter) = match &e.checked {
+        Some(c) => (c.received, c.latency.clone(), c.jitter),
+        None => {
+            let (mut latency, mut jitter) = (latencies(), Jitter::default());
+            for (_, c) in ours() {
+                if let (Some(all), Some(h)) = (&mut latency, &c.latency) {
+                    // Both have the same bounds, so this cannot fail.
+                    let _ = all.add(h);
+                }
+                jitter.add(&c.jitter);
+            }
+            (ours().map(|(_, c)| c.transmitted).sum(), latency, jitter)
         }
-        jitter.sum_ns = jitter.sum_ns.saturating_add(c.jitter.sum_ns);
-        jitter.count += c.jitter.count;
-    }
+    };
     let latency = latency.as_ref().and_then(Latency::of);
     Outcome {
         seconds: t.seconds,
@@ -59,11 +62,12 @@ pub(super) fn of(t: Trial<'_>) -> Outcome {
         received,
         lost: sent.saturating_sub(received),
         drops: drops(&t),
-        duplicated: None,
-        reordered: None,
+        duplicated: e.checked.as_ref().map(|c| c.duplicated),
+        reordered: e.checked.as_ref().map(|c| c.reordered),
+        foreign: e.checked.as_ref().map(|c| c.foreign),
         pdv_ns: latency.as_ref().map(|l| l.p99_9 - l.min),
         latency,
-        jitter_ns: (jitter.count > 0).then(|| jitter.sum_ns as f64 / jitter.count as f64),
+        jitter_ns: jitter.mean_ns(),
         generator: GeneratorState {
             worst_stall_ns: t.clock.ns(worst),
             saturated: t.paced && sent < intended,
@@ -89,10 +93,14 @@ fn drops(t: &Trial<'_>) -> BTreeMap<String, u64> {
         add(name, "no_buffer", made.no_buffer);
         add(name, "no_match", t.ended.no_match[*port]);
     }
+    for (port, loss) in &t.ended.losses {
+        let name = &t.plan.ports[*port].name;
+        add(name, "no_buffer", loss.no_buffer);
+        add(name, "too_long", loss.too_long);
+        add(name, "missed", loss.missed);
+        add(name, "unsent", loss.unsent);
+    }
     for (plan, c) in t.plan.chains.iter().zip(&t.ended.chains) {
-        if !t.ended.made.iter().any(|(port, _)| *port == plan.ingress) {
-            continue;
-        }
         let own = [
             ("shed", c.shed),
             ("no_buffer", c.no_buffer),
