@@ -98,6 +98,7 @@ impl Make {
                 drops: if lost > 0 { BTreeMap::from([("entry: shed".into(), lost)]) } else { BTreeMap::new() },
                 duplicated: Some(0),
                 reordered: Some(0),
+                foreign: None,
                 latency: Latency::of(&histogram),
                 pdv_ns: Some(30_000),
                 jitter_ns: Some(120.5),
