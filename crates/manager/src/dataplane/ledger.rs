@@ -192,6 +192,13 @@ impl Ledger {
         if self.span.has(at) { &mut self.window[chain] } else { &mut self.chains[chain] }
     }
 
+    /// Packets that came to a chain so far, and those of them that were not let in; in the window or not.
+    pub(super) fn at_entry(&self, chain: usize) -> (u64, u64) {
+        let of = |c: &ChainLedger| (c.received, c.shed + c.no_buffer);
+        let (all, window) = (of(&self.chains[chain]), self.window.get(chain).map_or((0, 0), of));
+        (all.0 + window.0, all.1 + window.1)
+    }
+
     /// Packets of that time are on accounts of their own from now on. The last window's go to all others'.
     pub(super) fn open_window(&mut self, span: Span) {
         self.close_window();
@@ -307,5 +314,63 @@ impl super::Dataplane {
             checked: if last { self.checked() } else { Vec::new() },
             close_errors: self.close_errors.iter().map(ToString::to_string).collect(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ledger(chains: usize) -> Ledger {
+        Ledger {
+            chains: (0..chains).map(|_| ChainLedger::new(1)).collect(),
+            window: Vec::new(),
+            span: Span::default(),
+            ports: vec![PortLedger::default()],
+            nf_drops: Vec::new(),
+            refused: 0,
+        }
+    }
+
+    /// Whatever windows open and close, the sum over both accounts only grows, by one a packet.
+    #[test]
+    fn each_packet_is_on_one_account() {
+        let mut l = ledger(2);
+        let span = Span::new(100, 200);
+        for (round, at) in [0, 99, 100, 150, 199, 200, u64::MAX].into_iter().enumerate() {
+            if round == 1 {
+                l.open_window(span);
+            }
+            let account = l.account(1, at);
+            account.received += 1;
+            account.shed += 1;
+            l.latency(1, at, 5 + at % 7, 1);
+            assert_eq!((l.at_entry(0), l.at_entry(1)), ((0, 0), (round as u64 + 1, round as u64 + 1)));
+        }
+        let window = l.close_window();
+        assert_eq!((window[0].received, window[1].received, window[1].shed), (0, 3, 3));
+        assert_eq!(window[1].latency.as_ref().map(Histogram::len), Some(3));
+        assert_eq!((l.at_entry(1), l.chains[1].latency.as_ref().map(Histogram::len)), ((7, 7), Some(7)));
+        // Nothing is in a window that is closed, not even its own late packets.
+        l.account(1, 150).transmitted += 1;
+        assert_eq!(l.chains[1].transmitted, 1);
+    }
+
+    #[test]
+    fn spans_have_what_lies_in_them() {
+        assert!(!Span::default().has(0) && !Span::new(5, 5).has(5) && !Span::new(9, 5).has(7));
+        assert!(Span::new(5, 6).has(5) && !Span::new(5, 6).has(4) && !Span::new(5, 6).has(6));
+        assert!(Span::new(0, u64::MAX).has(0));
+    }
+
+    #[test]
+    fn jitter_is_the_mean_difference() {
+        let mut j = Jitter::default();
+        assert_eq!(j.mean_ns(), None);
+        j.record(100, 3);
+        j.record(160, 1);
+        j.record(140, 2);
+        // 0, 0, 60, 20, 0.
+        assert_eq!((j.count, j.mean_ns()), (5, Some(16.0)));
     }
 }

@@ -84,8 +84,9 @@ impl Dataplane {
             return;
         }
         self.gauges_at = now + self.clock.ticks_in(GAUGES_NS);
-        for (gauge, chain) in self.gauges.iter().zip(&self.ledger.chains) {
-            gauge.show(chain.received, chain.shed + chain.no_buffer);
+        for (chain, gauge) in self.gauges.iter().enumerate() {
+            let (received, refused) = self.ledger.at_entry(chain);
+            gauge.show(received, refused);
         }
     }
 

@@ -187,12 +187,7 @@ impl<'a> Supervisor<'a> {
     pub fn run(mut self, observer: &mut dyn Observer) -> Result<Report, RunError> {
         self.start(observer)?;
         self.began = Instant::now();
-        self.command(Command::Run)?;
-        self.order(Order::Begin);
-        if let Some(control) = &self.control {
-            observer.operator(&control.operator());
-        }
-        observer.running(&self.plan);
+        self.open(observer)?;
         let mut last = self.snapshot()?;
         let mut last_totals = self.totals();
         let mut last_usage = self.usages();
@@ -223,6 +218,17 @@ impl<'a> Supervisor<'a> {
             }
         }
         self.end(observer)
+    }
+
+    /// Packets flow from now on.
+    fn open(&self, observer: &mut dyn Observer) -> Result<(), RunError> {
+        self.command(Command::Run)?;
+        self.order(Order::Begin);
+        if let Some(control) = &self.control {
+            observer.operator(&control.operator());
+        }
+        observer.running(&self.plan);
+        Ok(())
     }
 
     /// Waits until every instance runs.

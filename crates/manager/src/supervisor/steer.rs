@@ -58,8 +58,7 @@ impl Supervisor<'_> {
         let (answer, answered) = channel();
         self.command(Command::Prepare(answer))?;
         let prepared = answered.recv().map_err(|_| RunError::DataPath)?;
-        self.command(Command::Run)?;
-        observer.running(&self.plan);
+        self.open(observer)?;
         let mut listened = orders.reply(&Reply::Ready(self.ready(&prepared)));
         while listened && (self.options.stop)() == 0 {
             let reply = match orders.orders().try_recv() {
