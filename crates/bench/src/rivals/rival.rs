@@ -10,6 +10,7 @@ use super::tester::{Tester, Traffic};
 use crate::dataplane::{Counters, Dataplane, DataplaneError};
 use chainline_trial::{Load, NfOutcome, Order, Outcome, Ready};
 use std::path::Path;
+use std::time::Instant;
 
 /// Largest difference between a dataplane's own counters and what was measured, as a share.
 pub const AGREEMENT: f64 = 0.01;
@@ -111,21 +112,25 @@ impl Dataplane for Rival {
             self.tester.trial(&warmup)?;
         }
         let before = self.counters()?;
-        let ran = self.run_ns();
+        let (ran, began) = (self.run_ns(), Instant::now());
         let outcome = self.tester.trial(&Order { warmup_ms: 0, ..order.clone() });
         // If it died the tester's complaint is only a consequence.
         self.alive()?;
         let mut outcome = outcome?;
-        let ran = self.run_ns().saturating_sub(ran);
+        // Over window and drain: a dataplane that polls works in both.
+        let share = self.run_ns().saturating_sub(ran) as f64 / 1e9 / began.elapsed().as_secs_f64();
         if let (Some(before), Some(after)) = (before, self.counters()?) {
             let own = Counters {
                 received: after.received.saturating_sub(before.received),
                 transmitted: after.transmitted.saturating_sub(before.transmitted),
             };
             outcome.happenings.extend(disagreement(&self.name, own, &outcome));
-            let cpu_share = if outcome.seconds > 0.0 { ran as f64 / 1e9 / outcome.seconds } else { 0.0 };
-            let nf =
-                NfOutcome { instance: self.name.clone(), received: own.received, cpu_share, ..NfOutcome::default() };
+            let nf = NfOutcome {
+                instance: self.name.clone(),
+                received: own.received,
+                cpu_share: share,
+                ..NfOutcome::default()
+            };
             outcome.nfs.insert(self.name.clone(), nf);
         }
         Ok(outcome)
