@@ -158,3 +158,45 @@ fn a_users_file_describes_testpmd() {
     assert_eq!(read.name, "mine");
     carry("mine", &read.spec, PortKind::Memif);
 }
+
+/// The whole command: one that is missing, one that lies about being ready and one that works, beside the port alone.
+/// Figures are not looked at; that the others go on, and that nothing is left, is.
+#[test]
+fn a_comparison_survives_its_dataplanes_and_leaves_nothing() {
+    if std::thread::available_parallelism().is_ok_and(|n| n.get() < 2) {
+        println!("skipped: tester and dataplane need a core each");
+        return;
+    }
+    let Some(probe) = made(Lab::new(PortKind::Veth)) else { return };
+    drop(probe);
+    let dir = Dir::new();
+    let file = |name: &str, rest: &str| {
+        let head = "apiVersion: chainline/v1alpha1\nkind: Dataplane\n";
+        let text = format!("{head}metadata: {{name: {name}}}\nspec:\n  title: t\n  ports: veth\n{rest}");
+        dir.write(&format!("{name}.yaml"), text)
+    };
+    let liar = file("liar", "  start: [{serve: [sh, -c, 'echo ready; exec sleep 600'], until: ready}]\n");
+    let missing = file("missing", "  needs: {programs: [no-such-program]}\n  start: [{serve: [no-such-program]}]\n");
+    let results = dir.path("results");
+    let mut command = chainline();
+    command.args(["bench", "compare", "--quick", "--fresh", "--allow-disturbed", "--quiet", "--with", "kernel"]);
+    command.args(["--ports", "veth", "--frame-bytes", "64", "--tester-core", "0", "--dataplane-core", "1"]);
+    command.arg("--dataplane").arg(&liar).arg("--dataplane").arg(&missing).arg("--dir").arg(&results);
+    let found = outcome(&mut command);
+    found.assert_no_crash("compare");
+    let results = std::fs::read(results.join("results.json")).unwrap_or_else(|e| panic!("{e}: {}", found.stderr));
+    let results: serde_json::Value = serde_json::from_slice(&results).unwrap();
+    assert_eq!(results["complete"], true);
+    let of = |name: &str| results["trials"].as_array().unwrap().iter().filter(|t| t["dataplane"] == name).count();
+    let came = |name: &str| {
+        let trials = results["trials"].as_array().unwrap().iter().filter(|t| t["dataplane"] == name);
+        trials.filter_map(|t| t["outcome"]["received"].as_u64()).sum::<u64>()
+    };
+    assert!(came("port alone") > 0 && came("kernel") > 0, "{}{}", found.stdout, found.stderr);
+    assert_eq!((of("liar"), of("missing")), (0, 0));
+    let words = found.stdout;
+    assert!(words.contains("it says that it is ready, but of") && words.contains("none came through"), "{words}");
+    assert!(words.contains("no program `no-such-program` is installed"), "{words}");
+    assert!(results["environment"]["dataplanes"]["kernel"].is_string(), "{}", results["environment"]);
+    assert_eq!(chainline_bench::rivals::lab::sweep(), 0, "a lab stays");
+}
