@@ -16,8 +16,7 @@ use crate::fabric::{Fabric, HOLDS};
 use crate::ports::PortError;
 use crate::report::{Happening, Interval, Report};
 use crate::{Observer, Options, open_ports};
-use chainline_chain::model::Port;
-use chainline_chain::plan::{Plan, PortPlan};
+use chainline_chain::plan::Plan;
 use chainline_sched::{Policy, Task};
 use chainline_shm::mapping::MapError;
 use chainline_shm::{Bell, Clock};
@@ -103,10 +102,6 @@ struct Watch {
 impl<'a> Supervisor<'a> {
     /// Creates memory, ports and the data path; nothing runs yet.
     pub fn new(plan: Plan, options: &'a Options) -> Result<Self, RunError> {
-        let device = |p: &PortPlan| !matches!(p.spec, Port::Generator(_) | Port::Sink(_) | Port::Pcap(_));
-        if !plan.ports.iter().any(device) {
-            chainline_dpdk::eal::tables_alone();
-        }
         let clock = Clock::measure(Duration::from_millis(20));
         let max_frame = crate::max_frame(&plan, options)?;
         let plan = Arc::new(plan);

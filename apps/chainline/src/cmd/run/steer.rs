@@ -89,7 +89,7 @@ mod tests {
     fn what_is_no_order_is_said_and_the_next_one_is_read() {
         let (orders, inbox) = sync_channel(100);
         let long = format!("{}\n", "x".repeat(3 * LONGEST as usize));
-        let exactly = format!("{{\"load\": \"max\", \"duration_ms\": 1{}}}\n", " ".repeat(LONGEST as usize - 33));
+        let exactly = format!("{{\"load\": \"max\", \"duration_ms\": 1{}}}\n", " ".repeat(LONGEST as usize - 34));
         assert_eq!(exactly.len() as u64, LONGEST);
         let good = r#"{"load": {"pps": 5}, "duration_ms": 7}"#;
         let bad = [
