@@ -1,4 +1,4 @@
-//! Benchmark files: what is varied (*factors*), what is measured, what is shown of it. A file becomes [`Case`]s, each
+//! Benchmark files: what is varied (*factors*), what is measured, what is shown of it. A file becomes [`crate::run::Case`]s, each
 //! with a chain file of its own.
 //!
 //! | step | where |

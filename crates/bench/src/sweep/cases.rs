@@ -14,7 +14,7 @@ pub const MOST: usize = 20_000;
 /// Every combination, the last factor fastest; then what is included besides. `Err` is how many there would be.
 ///
 /// # Errors
-/// When there are more than [`MOST`].
+/// When there are more than 20,000.
 pub fn combinations(spec: &Spec) -> Result<Vec<Combination>, usize> {
     let many = spec.factors.values().map(Vec::len).try_fold(1_usize, |all, n| all.checked_mul(n)).unwrap_or(usize::MAX);
     if many > MOST {
