@@ -171,7 +171,6 @@ pub struct Report {
     /// What advises the kernel's scheduler.
     pub control: ControlReport,
     /// By port, what sinks that read stamps found.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub checks: BTreeMap<String, CheckReport>,
     /// What happened.
     pub happenings: Vec<Happening>,
