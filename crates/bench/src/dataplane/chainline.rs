@@ -150,6 +150,11 @@ impl Process {
     }
 
     fn last_words(&self, what: &str) -> String {
+        // What it said is still on its way for a moment; its reader lets go of the words at the end.
+        let deadline = Instant::now() + Duration::from_millis(500);
+        while Arc::strong_count(&self.words) > 1 && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
         let words = self.words.lock().map(|w| w.iter().cloned().collect::<Vec<_>>().join("\n")).unwrap_or_default();
         if words.is_empty() { what.to_owned() } else { format!("{what}; its last words:\n{words}") }
     }
