@@ -1,15 +1,14 @@
 //! What a `generator` sends: the chain file's words, with the files that they name, as a workload. Used by the port and by
 //! whoever wants the same packets without running a chain.
 
-use crate::ports::PortError;
+use crate::ports::{PcapWriter, PortError};
 use chainline_chain::model::{self, FlowPackets, Mix};
 use chainline_workload::stack::StackDistance;
 use chainline_workload::{
     FCS_BYTES, Histogram, Lengths, MAX_FRAME_BYTES, MAX_TEXT_BYTES, MIN_FRAME_BYTES, Schedule, Spec, Workload,
 };
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::path::Path;
+use std::time::Duration;
 
 /// Traffic to make.
 #[derive(Clone, Debug)]
@@ -114,12 +113,6 @@ pub struct Made {
     pub temporal_locality: f64,
 }
 
-/// The head of a capture: little-endian pcap 2.4 of nanosecond precision, frames whole, Ethernet
-/// (draft-ietf-opsawg-pcap §4).
-const FILE_HEADER: [u8; 24] = [
-    0x4d, 0x3c, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0, // snapshot length 2^18
-];
-
 /// Time between frames where there is no schedule, in nanoseconds.
 pub const UNSCHEDULED_GAP_NS: u64 = 1000;
 
@@ -130,35 +123,28 @@ pub const UNSCHEDULED_GAP_NS: u64 = 1000;
 /// When the file cannot be written.
 pub fn write_capture(traffic: &Traffic, count: u64, path: &Path) -> Result<Made, PortError> {
     /// Frames between two looks at whether writing still works.
-    const STEP: u64 = 4096;
+    const STEP: u64 = 64;
     let refuse = |e: std::io::Error| PortError::Capture { path: path.to_owned(), message: e.to_string() };
-    // Not by libpcap, which says nothing of a full disk, and writes in the host's byte order.
-    let mut file = BufWriter::new(File::create(path).map_err(refuse)?);
-    file.write_all(&FILE_HEADER).map_err(refuse)?;
+    let mut file = PcapWriter::create(path).map_err(refuse)?;
     let mut workload = Workload::new(&traffic.spec)?;
     let mut schedule = traffic.schedule.clone();
     let mut stack = StackDistance::new(traffic.spec.flows);
     let mut bytes = vec![0; MAX_FRAME_BYTES as usize];
     let mut made = Made { packets: 0, bytes: 0, flows: 0, ns: 0, temporal_locality: 0.0 };
-    let (mut first, mut failed) = (None, None);
+    let mut first = None;
     while made.packets < count {
         let n = (count - made.packets).min(STEP);
         workload.burst(n as usize, |frame| {
             let ns = schedule.as_mut().map_or(made.packets * UNSCHEDULED_GAP_NS, |s| s.next_ns() as u64);
             made.ns = ns - *first.get_or_insert(ns);
             let len = frame.write(&mut bytes).unwrap_or_default();
-            let words = [(ns / 1_000_000_000) as u32, (ns % 1_000_000_000) as u32, len as u32, len as u32];
-            let record = words.into_iter().try_for_each(|word| file.write_all(&word.to_le_bytes()));
-            let frame_bytes = bytes.get(..len).unwrap_or_default();
-            if let Err(e) = record.and_then(|()| file.write_all(frame_bytes)) {
-                failed.get_or_insert(e);
-            }
+            file.push(Duration::from_nanos(ns), bytes.get(..len).unwrap_or_default());
             stack.push(frame.flow);
             made.packets += 1;
             made.bytes += len as u64;
         });
-        if let Some(e) = failed.take() {
-            return Err(refuse(e));
+        if file.is_full() {
+            file.flush().map_err(refuse)?;
         }
     }
     file.flush().map_err(refuse)?;

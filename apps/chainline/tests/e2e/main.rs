@@ -10,6 +10,7 @@ mod cli;
 mod command;
 mod corpora;
 mod devices;
+mod full_disk;
 mod isolation;
 mod kernel_clients;
 mod lab;

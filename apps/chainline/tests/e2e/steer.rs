@@ -127,19 +127,21 @@ fn losses_are_exact_in_every_window() {
     for stamped in [false, true] {
         let spec = EACH_TENTH.replace("STAMP", &stamped.to_string());
         let mut run = Steered::start(steer().arg(dir.chain_file("c.yaml", &spec)));
+        let mut total = 0;
         for warmup_ms in [0, 30, 7] {
-            let order = json!({"load": "lossless", "warmup_ms": warmup_ms, "duration_ms": 100, "drain_ms": 5000});
+            let order = json!({"load": "lossless", "warmup_ms": warmup_ms, "duration_ms": 300, "drain_ms": 5000});
             let outcome = run.trial(&order);
             let (sent, lost) = (outcome["sent"].as_u64().unwrap(), outcome["lost"].as_u64().unwrap());
-            assert!(sent > 100, "{outcome:#}");
             assert!(lost == sent / 10 || lost == sent.div_ceil(10), "{lost} of {sent}");
-            assert_eq!(outcome["drops"], json!({"fw/denied": lost}));
+            assert_eq!(drops(&outcome), lost, "{outcome:#}");
+            assert_eq!(outcome["drops"]["fw/denied"].as_u64().unwrap_or(0), lost, "{outcome:#}");
             if stamped {
                 assert_eq!(json!([outcome["duplicated"], outcome["reordered"], outcome["foreign"]]), json!([0, 0, 0]));
             }
-            // Read by the clock, so next to the window, not exactly.
-            assert!(outcome["nfs"]["fw"]["received"].as_u64() > Some(0), "{outcome:#}");
+            total += sent;
         }
+        // A busy host may let nothing through in one window, but not in all of them.
+        assert!(total > 100, "{total}");
         // More than there is room for: what is not shed at the entry goes through, and all of it is found again.
         let outcome = run.trial(&json!({"load": "max", "duration_ms": 100, "drain_ms": 5000}));
         assert_eq!(drops(&outcome), outcome["lost"].as_u64().unwrap(), "{outcome:#}");

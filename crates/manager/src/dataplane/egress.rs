@@ -110,6 +110,12 @@ impl Dataplane {
             count.transmitted_bytes += u64::from(f.len);
         }
         egress.pending.drain(..sent);
+        if sent == 0 && ports[egress.port].failed() {
+            for (f, chain) in egress.pending.drain(..) {
+                tenants[egress.home].release(&[f.index]);
+                ledger.account(usize::from(chain), f.at).port_full += 1;
+            }
+        }
         moved.max(sent)
     }
 

@@ -1,12 +1,13 @@
-//! Capture files, read and written with libpcap (pcap and pcapng, any precision).
+//! Capture files: read with libpcap (pcap and pcapng, any precision), written by [`PcapWriter`].
 
 use super::pace::Pace;
-use super::{Frame, PORT_BURST, Port, PortError, PortLoss};
+use super::{Frame, PORT_BURST, PcapWriter, Port, PortError, PortLoss};
 use crate::buffers::Buffers;
 use chainline_chain::model::{self, Laps, Rate};
 use chainline_shm::{BufId, Clock, Desc, HEADROOM};
-use pcap::{Linktype, Precision, Savefile};
+use pcap::{Linktype, Precision};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Captures are held in memory while they are replayed: a file may not be larger.
 const MAX_BYTES: u64 = 4 << 30;
@@ -60,6 +61,9 @@ impl Port for Capture {
     }
     fn remarks(&self) -> Vec<String> {
         self.reader.as_ref().map_or_else(Vec::new, |r| r.remarks.clone())
+    }
+    fn failed(&self) -> bool {
+        self.writer.as_ref().is_some_and(|w| w.failed.is_some())
     }
     fn close(&mut self) -> Result<(), PortError> {
         self.writer.as_mut().map_or(Ok(()), CaptureWriter::close)
@@ -283,9 +287,12 @@ impl CaptureReader {
 /// A capture that is written.
 pub struct CaptureWriter {
     path: PathBuf,
-    file: Savefile,
+    file: PcapWriter,
     clock: Clock,
-    began: std::time::Duration,
+    began: Duration,
+    /// Why nothing more can be written, and how many frames were by then.
+    failed: Option<std::io::Error>,
+    frames: u64,
 }
 
 impl CaptureWriter {
@@ -294,40 +301,44 @@ impl CaptureWriter {
     /// # Errors
     /// When the file cannot be written.
     pub fn create(path: &Path, clock: &Clock) -> Result<Self, PortError> {
-        let refuse = |e: pcap::Error| PortError::Capture { path: path.to_owned(), message: e.to_string() };
-        let file = pcap::Capture::dead_with_precision(Linktype::ETHERNET, Precision::Nano).map_err(refuse)?;
-        let began = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default()
-            - std::time::Duration::from_nanos(clock.now_ns());
-        Ok(Self { path: path.to_owned(), file: file.savefile(path).map_err(refuse)?, clock: *clock, began })
+        let refuse = |e: std::io::Error| PortError::Capture { path: path.to_owned(), message: e.to_string() };
+        let file = PcapWriter::create(path).map_err(refuse)?;
+        let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let began = began.saturating_sub(Duration::from_nanos(clock.now_ns()));
+        Ok(Self { path: path.to_owned(), file, clock: *clock, began, failed: None, frames: 0 })
     }
 }
 
 impl CaptureWriter {
+    /// Writes the burst whole or not at all, so that the file has the frames that were counted as sent.
     fn send(&mut self, frames: &[Frame], buffers: &mut Buffers) -> usize {
-        let now = self.began + std::time::Duration::from_nanos(self.clock.now_ns());
-        // tv_usec carries nanoseconds in a file of that precision.
-        let ts = pcap_timeval(now);
+        if self.failed.is_some() {
+            return 0;
+        }
+        let now = self.began + Duration::from_nanos(self.clock.now_ns());
         let mut loan = buffers.open();
         for f in frames {
             let desc = Desc { buf: BufId::new(f.index, 0), off: f.off, len: f.len, ..Desc::default() };
             if let Some(buf) = loan.take(desc) {
-                let data = &buf[usize::from(f.off)..][..usize::from(f.len)];
-                let header = pcap::PacketHeader { ts, caplen: u32::from(f.len), len: u32::from(f.len) };
-                self.file.write(&pcap::Packet::new(&header, data));
+                self.file.push(now, &buf[usize::from(f.off)..][..usize::from(f.len)]);
             }
         }
         drop(loan);
+        if let Err(e) = self.file.flush() {
+            self.failed = Some(e);
+            return 0;
+        }
         for f in frames {
             buffers.release(&[f.index]);
         }
+        self.frames += frames.len() as u64;
         frames.len()
     }
 
     fn close(&mut self) -> Result<(), PortError> {
-        self.file.flush().map_err(|e| PortError::Capture { path: self.path.clone(), message: e.to_string() })
+        self.failed.take().map_or(Ok(()), |e| {
+            let message = format!("{e}: it ends after {} packets, later ones were dropped (`port_full`)", self.frames);
+            Err(PortError::Capture { path: self.path.clone(), message })
+        })
     }
-}
-
-fn pcap_timeval(t: std::time::Duration) -> libc::timeval {
-    libc::timeval { tv_sec: t.as_secs() as _, tv_usec: t.subsec_nanos().into() }
 }

@@ -5,12 +5,14 @@ mod check;
 mod device;
 mod generator;
 mod pace;
+mod pcap_writer;
 mod sink;
 
 pub use capture::{Capture, CaptureReader, MAX_FRAME};
 pub use check::{Check, Checked};
 pub use device::Device;
 pub use generator::{Drive, Generator, Made, Times};
+pub use pcap_writer::PcapWriter;
 pub use sink::Sink;
 
 use crate::buffers::Buffers;
@@ -70,6 +72,12 @@ pub trait Port {
     fn send(&mut self, frames: &[Frame], buffers: &mut Buffers) -> usize {
         let _ = (frames, buffers);
         0
+    }
+
+    /// Whether it will never take a frame again; why is said by [`Port::close`]. Its chains go on and lose their packets
+    /// there.
+    fn failed(&self) -> bool {
+        false
     }
 
     /// Whether nothing more will be received.
