@@ -12,7 +12,8 @@ impl SmallDisk {
     /// `None`, with a word, where nothing can be mounted.
     fn at(path: PathBuf) -> Option<Self> {
         std::fs::create_dir(&path).unwrap();
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=64k", "none"]).arg(&path).output().unwrap();
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", "size=64k", "none"]).arg(&path).output().unwrap();
         if !mounted.status.success() {
             println!("skipped: no small disk: {}", String::from_utf8_lossy(&mounted.stderr).trim());
             return None;
