@@ -223,6 +223,7 @@ impl<'a> Build<'a> {
         Some(Plan {
             name: file.metadata.name.clone(),
             manager_core,
+            mechanisms: defaults.mechanisms,
             buffers: defaults.buffers.unwrap_or_else(|| buffers(self.spec, &edges)),
             max_frame_bytes: defaults.max_frame_bytes,
             reserved: self.spec.cores.iter().filter(|(_, c)| c.reserved).map(|(core, _)| *core).collect(),

@@ -4,11 +4,13 @@
 //! notation, and the JSON Schema of the file is generated from them. How text becomes these values stands in
 //! `decode`, what is sensible in `check`, what follows from them in `plan`.
 
+mod mechanisms;
 mod net;
 mod port;
 mod sched;
 mod traffic;
 
+pub use mechanisms::Mechanisms;
 pub(crate) use net::proto_names;
 pub use net::{Match, NumRange, Prefix, proto_name, proto_number};
 pub use port::{Generator, Laps, MAX_RATE, Memif, MemifRole, Netdev, Pcap, Port, Rate, Sink};
@@ -150,6 +152,8 @@ pub struct Defaults {
     /// Scheduling of NFs that have no `sched`: of their own, of their chain, or of their core, in this order. Nothing is
     /// merged.
     pub sched: Sched,
+    /// Which of the mechanisms against wasted work are in force.
+    pub mechanisms: Mechanisms,
 }
 
 impl Default for Defaults {
@@ -164,6 +168,7 @@ impl Default for Defaults {
             manager_core: None,
             cores: Vec::new(),
             sched: Sched::default(),
+            mechanisms: Mechanisms::default(),
         }
     }
 }

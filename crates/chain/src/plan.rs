@@ -15,6 +15,8 @@ pub struct Plan {
     pub manager_core: usize,
     /// Cores that threads of other processes are moved off while the chains run.
     pub reserved: Vec<usize>,
+    /// Which mechanisms against wasted work are in force.
+    pub mechanisms: crate::model::Mechanisms,
     /// Buffers in each tenant's region.
     pub buffers: u32,
     /// Largest frame in bytes without FCS that a buffer must hold. 0: the largest that any port reports.

@@ -1,6 +1,6 @@
 //! A plan as text for people.
 
-use crate::model::{Match, Weight};
+use crate::model::{Match, Mechanisms, Weight};
 use crate::plan::{End, Host, InstancePlan, Plan};
 use std::fmt::{Display, Write};
 
@@ -10,6 +10,9 @@ pub fn table(plan: &Plan) -> String {
     let mut out = format!("{}: manager on core {}, {} buffers a tenant\n", plan.name, plan.manager_core, plan.buffers);
     if !plan.reserved.is_empty() {
         out.push_str(&format!("reserved cores: {}\n", join(plan.reserved.iter(), ",")));
+    }
+    if plan.mechanisms != Mechanisms::default() {
+        out.push_str(&format!("mechanisms: {}\n", plan.mechanisms.word()));
     }
     let chains = plan.chains.iter().map(|c| {
         let name = |list: &[String], i: usize| list.get(i).cloned().unwrap_or_default();

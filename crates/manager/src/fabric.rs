@@ -135,6 +135,7 @@ impl Fabric {
             queues,
             return_out: outs.len() - 1,
             outs,
+            credit: plan.mechanisms.backpressure(),
             batch: me.batch,
             spin_ns: if me.shares_core { 0 } else { SPIN_NS },
             holds: HOLDS,

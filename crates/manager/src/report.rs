@@ -8,7 +8,7 @@ use crate::fabric::Fabric;
 use crate::supervisor::{NfTotals, Usage};
 use chainline_chain::plan::Plan;
 use chainline_nf::Declared;
-use chainline_runtime::host::TAG_BAD_VERDICT;
+use chainline_runtime::host::{TAG_BAD_VERDICT, TAG_QUEUE_FULL};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -78,6 +78,8 @@ pub struct ChainReport {
     pub shed: u64,
     /// Packets dropped anywhere, by reason; `shed` is among them.
     pub dropped: Drops,
+    /// Of the dropped ones, those dropped for lack of room after at least one NF had worked on them.
+    pub wasted: u64,
     /// Packets still inside at the end.
     pub held: u64,
     /// Packets sent a second.
@@ -99,7 +101,7 @@ pub struct NfReport {
     pub transmitted: u64,
     /// Packets that it dropped, by reason.
     pub dropped: Drops,
-    /// Packets dropped for lack of room after at least one NF had worked on them; counted at the last NF.
+    /// Packets dropped for lack of room after at least one NF had worked on them; counted at the last that had.
     pub wasted: u64,
     /// Packets handed to it a second.
     pub pps: f64,
@@ -194,11 +196,11 @@ pub(crate) struct Ended<'a> {
 
 /// The name of the reason that an NF's tag stands for.
 pub(crate) fn reason(declared: Option<&Declared>, tag: usize) -> String {
-    match declared.and_then(|d| d.drop_reasons.get(tag)) {
-        Some(name) => name.clone(),
-        None if tag == usize::from(TAG_BAD_VERDICT) => "bad_verdict".into(),
-        None => format!("reason_{tag}"),
+    const HOSTS: [(u8, &str); 2] = [(TAG_BAD_VERDICT, "bad_verdict"), (TAG_QUEUE_FULL, "queue_full")];
+    if let Some((_, name)) = HOSTS.iter().find(|(own, _)| usize::from(*own) == tag) {
+        return (*name).to_owned();
     }
+    declared.and_then(|d| d.drop_reasons.get(tag)).map_or_else(|| format!("reason_{tag}"), Clone::clone)
 }
 
 impl Report {
@@ -227,6 +229,7 @@ impl Report {
                 transmitted: c.transmitted,
                 shed: c.shed,
                 dropped,
+                wasted: c.wasted(),
                 held: c.held,
                 pps: c.transmitted as f64 / seconds,
                 bps: c.transmitted_bytes as f64 * 8.0 / seconds,
@@ -251,13 +254,14 @@ impl Report {
             let (usage, totals) = (&e.usage[nf.instance], &e.totals[id]);
             let drops = e.last.nf_drops[id].iter().enumerate().filter(|(_, n)| **n > 0);
             let place = e.plan.instances[nf.instance].nfs.iter().position(|n| *n == id).unwrap_or(0);
+            let queue_full = e.last.nf_drops[id][usize::from(TAG_QUEUE_FULL)];
             let last_of = e.plan.chains.iter().zip(&e.last.chains).filter(|(c, _)| c.hops.last() == Some(&id));
             let report = NfReport {
                 instance: e.plan.instances[nf.instance].name.clone(),
                 received: totals.received,
-                transmitted: totals.passed,
+                transmitted: totals.passed.saturating_sub(queue_full),
                 dropped: drops.map(|(tag, n)| (reason(declared(id), tag), *n)).collect(),
-                wasted: last_of.map(|(_, c)| c.port_full).sum(),
+                wasted: queue_full + last_of.map(|(_, c)| c.port_full).sum::<u64>(),
                 pps: totals.received as f64 / seconds,
                 cpu_share: usage.run_ns as f64 / 1e9 / seconds,
                 cost_ns: Cost { p50: totals.median_cost_ns(None) },

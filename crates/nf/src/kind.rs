@@ -44,13 +44,13 @@ impl<'a> Env<'a> {
         Counter(self.declared.counters.len() as u32 - 1)
     }
 
-    /// Declares a reason for drops. The same name gives the same reason; the 255th and later share one.
+    /// Declares a reason for drops. The same name gives the same reason; the 254th and later share one.
     pub fn drop_reason(&mut self, name: &str) -> Reason {
         let reasons = &mut self.declared.drop_reasons;
         if let Some(i) = reasons.iter().position(|r| r == name) {
             return Reason(i as u8);
         }
-        if reasons.len() < 255 {
+        if reasons.len() < 254 {
             reasons.push(name.to_owned());
         }
         Reason(reasons.len() as u8 - 1)

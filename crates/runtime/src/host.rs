@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! - *Credit before work*: a packet is taken only if every queue that it may need has room (D4). Nothing is
-//!   dropped here but by an NF's verdict.
+//!   dropped here but by an NF's verdict. A setup without credit, which shows what a stock platform does, asks for
+//!   room in the return queue alone, and drops there what then does not fit into the next queue.
 //! - A packet is in one queue or in this process's custody; [`Status::busy`](chainline_shm::page::Status) is not
 //!   0 while it is in custody, so the manager can tell a quiet instance from one that works.
 //! - Bursts keep their order. Queues are served by deficit round robin (Shreedhar and Varghese 1996), counted in
@@ -16,9 +17,11 @@ use chainline_shm::{Bell, Clock, Desc, Page, clock::ticks};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release, fence};
 
-/// Tag of a descriptor on its way back to the manager: 0 to 254 are the NF's own drop reasons, in the order of
+/// Tag of a descriptor on its way back to the manager: 0 to 253 are the NF's own drop reasons, in the order of
 /// declaration, and these are the host's.
 pub const TAG_BAD_VERDICT: u8 = 255;
+/// Without credit: the NF passed the packet on, but the next queue was full.
+pub const TAG_QUEUE_FULL: u8 = 254;
 
 /// An instance, ready to run.
 pub struct Host {
@@ -26,6 +29,8 @@ pub struct Host {
     pub(crate) inlets: Vec<Inlet>,
     pub(crate) outlets: Vec<Outlet>,
     pub(crate) return_out: usize,
+    /// Whether packets are taken only with room for them in every queue that they may need.
+    pub(crate) credit: bool,
     pub(crate) slots: Slots,
     pub(crate) holds: HoldTable,
     pub(crate) page: Arc<Page>,
@@ -123,7 +128,7 @@ impl Host {
 
     /// Whether a packet from this queue could be handled now.
     fn ready(inlet: &mut Inlet, outlets: &mut [Outlet]) -> bool {
-        inlet.consumer.available(1) > 0 && (!inlet.blocked || inlet.outs.iter().all(|&o| outlets[o].has_half_free()))
+        inlet.consumer.available(1) > 0 && (!inlet.blocked || inlet.needs.iter().all(|&o| outlets[o].has_half_free()))
     }
 
     /// Whether there is anything to do: asked before sleeping.
@@ -141,13 +146,13 @@ impl Host {
             return Served::Empty;
         }
         if inlet.blocked {
-            if !inlet.outs.iter().all(|&o| self.outlets[o].has_half_free()) {
+            if !inlet.needs.iter().all(|&o| self.outlets[o].has_half_free()) {
                 return Served::Blocked;
             }
             inlet.blocked = false;
         }
         let mut n = waiting.min(self.batch).min(inlet.deficit);
-        for &o in &inlet.outs {
+        for &o in &inlet.needs {
             n = n.min(self.outlets[o].producer.room(n));
         }
         if n == 0 {
@@ -178,7 +183,7 @@ impl Host {
         self.now = started;
         let now_ns = self.clock.at_ns(started);
         let sample = started >= self.sample_at;
-        let Self { nfs, inlets, outlets, slots, holds, page, descs, .. } = self;
+        let Self { nfs, inlets, outlets, slots, holds, page, descs, credit, .. } = self;
         let inlet = &inlets[q];
 
         let mut loan = slots.open();
@@ -237,7 +242,12 @@ impl Host {
                 match verdict.decode() {
                     Some(Decoded::Next) => passed += 1,
                     Some(Decoded::Divert(t)) if usize::from(t) < stage.divert.len() => {
-                        outlets[stage.divert[usize::from(t)]].push(desc);
+                        let out = &mut outlets[stage.divert[usize::from(t)]];
+                        if *credit || out.producer.room(1) > 0 {
+                            out.push(desc);
+                        } else {
+                            outlets[self.return_out].producer.push(Desc { hop, tag: TAG_QUEUE_FULL, ..desc });
+                        }
                         passed += 1;
                     }
                     Some(Decoded::Hold(id)) if holds.enter(id, desc, origin, stage.nf) => {}
@@ -267,8 +277,17 @@ impl Host {
             self.sample_at = started + self.clock.ticks_in(SAMPLE_NS);
         }
         let next = &mut outlets[inlet.next];
-        for (packet, d) in burst.packets().iter().zip(descs.iter()) {
+        let count = burst.len();
+        let fits = if *credit { count } else { count.min(next.producer.room(count as u32) as usize) };
+        for (packet, d) in burst.packets()[..fits].iter().zip(descs.iter()) {
             next.push(Desc { off: packet.offset(), len: packet.len() as u16, tag: 0, ..*d });
+        }
+        if fits < count {
+            let hop = inlet.hop + inlet.stages.len() as u8 - 1;
+            for (packet, d) in burst.packets().iter().zip(descs.iter()).skip(fits) {
+                let desc = Desc { off: packet.offset(), len: packet.len() as u16, hop, tag: TAG_QUEUE_FULL, ..*d };
+                outlets[self.return_out].producer.push(desc);
+            }
         }
         drop(burst);
         drop(loan);
@@ -293,7 +312,7 @@ impl Host {
     fn flush_released(&mut self) -> bool {
         let mut any = false;
         while let Some(origin) = self.holds.peek_released() {
-            let room = self.inlets[origin.inlet].outs.iter().all(|&o| self.outlets[o].producer.room(1) > 0);
+            let room = self.inlets[origin.inlet].needs.iter().all(|&o| self.outlets[o].producer.room(1) > 0);
             if !room {
                 break;
             }
@@ -308,8 +327,14 @@ impl Host {
                     self.work(origin.inlet, origin.stage + 1, 1);
                 }
                 Some(Decoded::Divert(t)) if usize::from(t) < stage.divert.len() => {
-                    let out = stage.divert[usize::from(t)];
-                    self.outlets[out].push(desc);
+                    let mut out = stage.divert[usize::from(t)];
+                    if self.credit || self.outlets[out].producer.room(1) > 0 {
+                        self.outlets[out].push(desc);
+                    } else {
+                        let hop = inlet.hop + origin.stage as u8;
+                        out = self.return_out;
+                        self.outlets[out].producer.push(Desc { hop, tag: TAG_QUEUE_FULL, ..desc });
+                    }
                     self.outlets[out].publish();
                 }
                 decoded => {

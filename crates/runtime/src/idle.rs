@@ -27,7 +27,7 @@ impl Host {
             calls += u64::from(o.hand_over());
         }
         for i in self.inlets.iter().filter(|i| i.blocked) {
-            i.outs.iter().for_each(|&o| self.outlets[o].producer.set_wants_room(true));
+            i.needs.iter().for_each(|&o| self.outlets[o].producer.set_wants_room(true));
         }
         self.own_bell.announce_sleep();
         // A producer that ran out of room between our last packet and now.
@@ -44,7 +44,7 @@ impl Host {
             self.own_bell.sleep(if holding { HOLDING } else { LONGEST });
         }
         for i in self.inlets.iter().filter(|i| i.blocked) {
-            i.outs.iter().for_each(|&o| self.outlets[o].producer.set_wants_room(false));
+            i.needs.iter().for_each(|&o| self.outlets[o].producer.set_wants_room(false));
         }
     }
 }

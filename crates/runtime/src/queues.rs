@@ -15,8 +15,10 @@ pub(crate) struct Inlet {
     pub stages: Vec<StageSetup>,
     /// Output queue after the last stage.
     pub next: usize,
-    /// Every output queue that a packet from here may need: it is taken only if all of them have room.
+    /// Every output queue that a packet from here may come to.
     pub outs: Vec<usize>,
+    /// Those that must have room before a packet is taken: all of them; without credit the return queue alone.
+    pub needs: Vec<usize>,
     /// Ran out of room; goes on when half of the full output queue is free, so that it then runs for long.
     pub blocked: bool,
 }

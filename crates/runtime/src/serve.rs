@@ -157,6 +157,7 @@ fn parts(setup: &Setup, fds: Vec<OwnedFd>) -> Result<Parts, ServeError> {
         if outs.iter().any(|&o| o >= outlets.len()) || q.stages.iter().any(|s| s.nf >= setup.nfs.len()) {
             return Err(ServeError::Setup("a queue leads nowhere".into()));
         }
+        let needs = if setup.credit { outs.clone() } else { vec![setup.return_out] };
         // Hops are counted in a byte.
         if usize::from(q.hop) + q.stages.len() > usize::from(u8::MAX) {
             let (hop, stages) = (q.hop, q.stages.len());
@@ -173,6 +174,7 @@ fn parts(setup: &Setup, fds: Vec<OwnedFd>) -> Result<Parts, ServeError> {
             stages: q.stages.clone(),
             next: q.next,
             outs,
+            needs,
             blocked: false,
         });
     }
@@ -201,6 +203,7 @@ fn assemble(setup: &Setup, nfs: Vec<Box<dyn NfObject>>, parts: Parts, page: Arc<
         inlets: parts.inlets,
         outlets: parts.outlets,
         return_out: setup.return_out,
+        credit: setup.credit,
         slots: Slots::new(parts.region),
         holds: HoldTable::new(setup.holds, page.clone()),
         page,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Raised whenever anything here or in `chainline-shm` changes its layout.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// An index into the file descriptors sent along.
 pub type FdIndex = usize;
@@ -35,6 +35,9 @@ pub struct Setup {
     pub outs: Vec<OutSetup>,
     /// Which output queue takes dropped packets back to the manager.
     pub return_out: usize,
+    /// Whether a packet is taken only if every queue that it may need has room. Without, what does not fit into the
+    /// next queue is dropped.
+    pub credit: bool,
     /// Packets in one burst at most.
     pub batch: u16,
     /// Nanoseconds to look for work before sleeping; 0 on a core that others could use.

@@ -7,7 +7,7 @@ use crate::input::ChainFile;
 use crate::output::{self, Format};
 use crate::{args, kinds, ui};
 use anyhow::Context;
-use chainline_chain::model::Port;
+use chainline_chain::model::{Mechanisms, Port};
 use chainline_chain::plan::{Plan, PortPlan};
 use chainline_manager::{Options, RunError};
 use std::path::Path;
@@ -30,6 +30,10 @@ pub struct Run {
     /// Time that packets inside have to leave when the run ends.
     #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "2s")]
     drain: Duration,
+    /// Which mechanisms against wasted work are in force: default (none, as a stock platform), weights, backpressure or
+    /// all; whatever the file says.
+    #[arg(long, value_name = "WHICH")]
+    mechanisms: Option<Mechanisms>,
     /// No live table.
     #[arg(short, long)]
     quiet: bool,
@@ -60,7 +64,8 @@ impl Run {
     pub fn run(self) -> anyhow::Result<Exit> {
         let (file, cores) = self.file.load()?;
         args::check(&file)?;
-        let plan = Plan::build(&file, &cores)?;
+        let mut plan = Plan::build(&file, &cores)?;
+        plan.mechanisms = self.mechanisms.unwrap_or(plan.mechanisms);
         let device = |p: &PortPlan| !matches!(p.spec, Port::Generator(_) | Port::Sink(_) | Port::Pcap(_));
         if !plan.ports.iter().any(device) {
             // This process runs one plan and no other: DPDK starts faster without its drivers.

@@ -14,6 +14,7 @@ mod full_disk;
 mod isolation;
 mod kernel_clients;
 mod lab;
+mod mechanisms;
 mod references;
 mod rivals;
 mod steer;

@@ -73,6 +73,10 @@ fn each_factor_changes_the_chain_file() {
         check(&file);
         file
     };
+    for which in ["default", "weights", "backpressure", "all"] {
+        let file = one(&format!("  factors: {{mechanisms: [{which}]}}\n"));
+        assert_eq!(file["spec"]["defaults"]["mechanisms"], which);
+    }
     let file = one("  factors: {frame_bytes: [1518], flows: [7], batch: [1], isolation: [fused], policy: [rr]}\n");
     assert_eq!(file["spec"]["ports"]["in"]["generator"], json!({"lossless": false, "frame_bytes": 1518, "flows": 7}));
     let defaults = &file["spec"]["defaults"];

@@ -5,8 +5,8 @@ use super::{Broken, Decoder, nf, port};
 use crate::diag::Diagnostic;
 use crate::model::{
     API_VERSION, BATCH, BUFFERS, CHAIN_WEIGHT, Chain, Core, Defaults, FRAME_BYTES, Fabric, File, Isolation, KIND,
-    MAX_CHAINS, MAX_HOPS, MAX_NFS, MAX_PORTS, Match, Metadata, NumRange, Prefix, QUEUE, Slo, Spec, proto_names,
-    proto_number,
+    MAX_CHAINS, MAX_HOPS, MAX_NFS, MAX_PORTS, Match, Mechanisms, Metadata, NumRange, Prefix, QUEUE, Slo, Spec,
+    proto_names, proto_number,
 };
 use crate::tree::{Node, Value, quote};
 use indexmap::IndexMap;
@@ -144,6 +144,7 @@ fn defaults(d: &mut Decoder, node: &Node) -> Option<Defaults> {
         manager_core: f.optional(d, "manager_core", Decoder::core),
         cores: f.optional(d, "cores", Decoder::cores).unwrap_or_default(),
         sched: f.optional(d, "sched", nf::sched).unwrap_or_default(),
+        mechanisms: f.optional(d, "mechanisms", |d, n| d.word(n, Mechanisms::WORDS)).unwrap_or_default(),
     };
     f.finish(d);
     Some(defaults)

@@ -5,7 +5,7 @@
 
 use chainline_chain::model::{Sched, Weight};
 use chainline_sched::shares::nice_factor;
-use chainline_sched::weights::{Backend, Kind, Member, Mounts, Nice, Nothing, detect};
+use chainline_sched::weights::{Backend, Detected, Kind, Member, Mounts, Nice, Nothing, detect};
 use chainline_sched::{Policy, Task};
 use procfs::process::Process;
 
@@ -20,6 +20,8 @@ struct Place {
 /// All of them.
 #[derive(Debug)]
 pub struct Kernel {
+    /// Whether there are to be weights at all.
+    weights: bool,
     main: Box<dyn Backend>,
     /// For those that the main one cannot take.
     second: Box<dyn Backend>,
@@ -60,20 +62,27 @@ pub fn fixed(sched: &Sched) -> Option<f64> {
     }
 }
 
+/// No back end, as the run is to have none.
+fn none() -> Detected {
+    Detected { backend: Box::new(Nothing), remarks: vec!["no CPU weights: these mechanisms have none".to_owned()] }
+}
+
 /// Whether a thread is there and no mere entry that waits for its parent.
 fn lives(tid: i32) -> bool {
     Process::new(tid).and_then(|p| p.stat()).is_ok_and(|s| !matches!(s.state, 'Z' | 'X'))
 }
 
 impl Kernel {
-    /// Looks what this host has.
-    pub fn new(instances: usize) -> Self {
-        let found = detect(&Mounts::find());
+    /// Looks what this host has, for as many instances. Without `weights` they stay as they are, in no group and with
+    /// even weights; a back end is then wanted only if there are real-time ones, which may need a budget.
+    pub fn new(instances: usize, weights: bool, real_time: bool) -> Self {
+        let found = if weights || real_time { detect(&Mounts::find()) } else { none() };
         let second: Box<dyn Backend> = match found.backend.kind() {
             Kind::V1 | Kind::V2 => Nice::create().map_or_else(|_| Box::new(Nothing) as _, |n| Box::new(n) as _),
             _ => Box::new(Nothing),
         };
         Self {
+            weights,
             main: found.backend,
             second,
             places: vec![None; instances],
@@ -85,7 +94,7 @@ impl Kernel {
 
     /// The back end of this host.
     pub fn kind(&self) -> Kind {
-        self.main.kind()
+        if self.weights { self.main.kind() } else { Kind::None }
     }
 
     /// The back end and the policy of an instance.
@@ -150,6 +159,10 @@ impl Kernel {
 
     fn enter(&mut self, i: usize, tid: i32, thread: bool, policy: Policy) {
         let member = Member { id: i, tid, thread, policy };
+        if !self.weights && !policy.is_real_time() {
+            self.places[i] = Some(Place { tid, thread, kind: Kind::None });
+            return;
+        }
         let mut kind = self.main.kind();
         if let Err(e) = self.main.enter(&member) {
             if !lives(tid) {

@@ -15,7 +15,7 @@ use readings::Readings;
 
 use crate::dataplane::Event;
 use crate::fabric::Fabric;
-use chainline_chain::model::Sched;
+use chainline_chain::model::{Mechanisms, Policy as FilePolicy, Sched};
 use chainline_chain::plan::{Host, Plan};
 use chainline_sched::reserve::{Reserved, others};
 use chainline_sched::rr::{self, RrSlice};
@@ -84,6 +84,8 @@ pub struct Standing {
 /// What the loop has to say at its end.
 #[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
 pub struct ControlReport {
+    /// Which mechanisms against wasted work were in force.
+    pub mechanisms: Mechanisms,
     /// By what CPU weights were set on this host.
     pub weights: String,
     /// Why not by something better, and what was cleaned up after managers that were killed.
@@ -207,10 +209,11 @@ impl Loop {
     fn new(from: Sources, orders: Receiver<Order>, events: Sender<Event>) -> Self {
         let plan = from.plan.clone();
         let cores: Vec<Vec<usize>> = plan.instances.iter().map(|i| i.cores.clone()).collect();
+        let real_time = plan.instances.iter().any(|i| matches!(i.sched.policy, FilePolicy::Fifo | FilePolicy::Rr));
         let mut this = Self {
             readings: Readings::new(&plan),
             pages: vec![None; plan.instances.len()],
-            kernel: Kernel::new(plan.instances.len()),
+            kernel: Kernel::new(plan.instances.len(), plan.mechanisms.weights(), real_time),
             shares: Shares::new(plan.instances.iter().map(|i| i.sched).collect(), cores.clone()),
             cores,
             rr: None,
@@ -262,7 +265,7 @@ impl Loop {
     /// One reading, and everybody who decides something by it.
     fn millisecond(&mut self) {
         self.readings.read(&self.from, &self.pages, self.from.fabric.clock.now_ns());
-        if self.readings.tick.is_multiple_of(shares::APPLY_EVERY) {
+        if self.from.plan.mechanisms.weights() && self.readings.tick.is_multiple_of(shares::APPLY_EVERY) {
             self.shares.apply(&self.readings, &mut self.kernel);
         }
         if self.readings.tick.is_multiple_of(shares::ACCOUNT_EVERY) {
@@ -390,6 +393,7 @@ impl Loop {
         let passed = seconds(clock_gettime(ClockId::Monotonic)) - seconds(began);
         let used = seconds(clock_gettime(ClockId::ThreadCPUTime));
         let report = ControlReport {
+            mechanisms: self.from.plan.mechanisms,
             weights: self.kernel.kind().to_string(),
             remarks: self.kernel.remarks.clone(),
             readings: self.readings.tick,

@@ -4,7 +4,7 @@
 
 use crate::ports::Checked;
 use chainline_chain::plan::Plan;
-use chainline_runtime::host::TAG_BAD_VERDICT;
+use chainline_runtime::host::{TAG_BAD_VERDICT, TAG_QUEUE_FULL};
 use chainline_shm::Desc;
 use hdrhistogram::Histogram;
 
@@ -140,6 +140,17 @@ impl ChainLedger {
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.shed + self.no_buffer + self.nf_died + self.nf_down + self.port_full + self.drops.iter().sum::<u64>()
+    }
+
+    /// Dropped by each hop, as the queue behind it was full: only without credit.
+    pub fn queue_full(&self) -> impl Iterator<Item = u64> + '_ {
+        self.drops.chunks_exact(256).map(|reasons| reasons[usize::from(TAG_QUEUE_FULL)])
+    }
+
+    /// Dropped for lack of room after an NF had worked on them.
+    #[must_use]
+    pub fn wasted(&self) -> u64 {
+        self.port_full + self.queue_full().sum::<u64>()
     }
 }
 

@@ -131,10 +131,12 @@ fn nfs(t: &Trial<'_>) -> BTreeMap<String, NfOutcome> {
         let i = nf.instance;
         let (ua, ub) = (&a.usage[i], &b.usage[i]);
         let last_of = t.plan.chains.iter().zip(&t.ended.chains).filter(|(c, _)| c.hops.last() == Some(&id));
+        let hops = t.plan.chains.iter().zip(&t.ended.chains).flat_map(|(c, l)| c.hops.iter().zip(l.queue_full()));
+        let queue_full = hops.filter(|(nf, _)| **nf == id).map(|(_, n)| n);
         let outcome = NfOutcome {
             instance: t.plan.instances[i].name.clone(),
             received: b.totals[id].received.wrapping_sub(a.totals[id].received),
-            wasted: last_of.map(|(_, c)| c.port_full).sum(),
+            wasted: queue_full.sum::<u64>() + last_of.map(|(_, c)| c.port_full).sum::<u64>(),
             cpu_share: ub.run_ns.saturating_sub(ua.run_ns) as f64 / 1e9 / seconds,
             cost_ns: b.totals[id].median_cost_ns(Some(&a.totals[id])),
             run_delay_ns: ub.run_delay_ns.saturating_sub(ua.run_delay_ns),

@@ -69,6 +69,7 @@ fn bench(nfs: Vec<Box<dyn NfObject>>, weights: &[u32], capacity: u32, batch: u32
             stages: (0..nfs.len()).map(|nf| StageSetup { nf, divert: Vec::new() }).collect(),
             next: q + 1,
             outs: vec![RETURN, q + 1],
+            needs: vec![RETURN, q + 1],
             blocked: false,
         });
         sources.push(Producer::attach(input));
@@ -79,6 +80,7 @@ fn bench(nfs: Vec<Box<dyn NfObject>>, weights: &[u32], capacity: u32, batch: u32
         inlets,
         outlets,
         return_out: RETURN,
+        credit: true,
         slots: Slots::new(region),
         holds: HoldTable::new(16, page.clone()),
         page,
@@ -277,4 +279,49 @@ fn a_released_packet_can_be_dropped() {
     assert!(drain(&mut b.sinks[0]).is_empty() && drain(&mut b.back).is_empty());
     b.host.tick(1);
     assert_eq!(drain(&mut b.back), [0]);
+}
+
+/// Without credit the NF works on everything, and what the next queue has no room for goes back, as the NF left it.
+#[test]
+fn without_credit_what_does_not_fit_comes_back() {
+    let worked = Arc::new(AtomicU64::new(0));
+    let count = worked.clone();
+    let trims = nf(move |_, p: &mut Packet<'_>, _| {
+        count.fetch_add(1, Relaxed);
+        assert!(p.set_len(50));
+        Verdict::NEXT
+    });
+    let mut b = bench(vec![nf(|_, _, _| Verdict::NEXT), trims], &[1], 64, 32);
+    b.host.credit = false;
+    b.host.inlets[0].needs = vec![RETURN];
+    for round in 0..3 {
+        fill(&mut b.sources[0], round * 60..round * 60 + 60);
+        while b.host.pass(0) {}
+    }
+    assert_eq!(worked.load(Relaxed), 180);
+    assert_eq!(drain(&mut b.sinks[0]), (0..64).collect::<Vec<_>>());
+    let n = b.back.available(4096);
+    let back: Vec<Desc> = (0..n).map(|i| b.back.peek(i)).collect();
+    assert_eq!(back.iter().map(|d| d.buf.index()).collect::<Vec<_>>(), (64..180).collect::<Vec<_>>());
+    assert!(back.iter().all(|d| (d.hop, d.tag, d.len) == (1, TAG_QUEUE_FULL, 50)), "{back:?}");
+}
+
+/// The return queue is the one that there must be room in: without, packets wait.
+#[test]
+fn without_credit_there_is_room_for_all_that_may_come_back() {
+    let mut b = bench(vec![nf(|_, _, _| Verdict::NEXT)], &[1], 16, 32);
+    b.host.credit = false;
+    b.host.inlets[0].needs = vec![RETURN];
+    let back = Ring::create(32).unwrap();
+    b.host.outlets[RETURN].producer = Producer::attach(back.clone());
+    let mut back = Consumer::attach(back);
+    for round in 0..4 {
+        fill(&mut b.sources[0], round * 16..round * 16 + 16);
+        while b.host.pass(0) {}
+    }
+    // The first sixteen went on, then the return queue was full.
+    assert_eq!((drain(&mut back).len(), b.host.inlets[0].consumer.available(64)), (32, 16));
+    while b.host.pass(0) {}
+    assert_eq!((drain(&mut back).len(), b.host.inlets[0].consumer.available(64)), (16, 0));
+    assert_eq!(drain(&mut b.sinks[0]).len(), 16);
 }
