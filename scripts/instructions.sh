@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# instructions.sh: instructions a packet costs in each NF, by callgrind, against docs/reference/instructions.json.
+# instructions.sh: instructions a packet costs in each NF, and in the making of traffic, by callgrind, against
+# docs/reference/instructions.json.
 #
 #   scripts/instructions.sh            within 2 % of the committed figures, or it fails
 #   UPDATE=1 scripts/instructions.sh   writes them anew
@@ -15,6 +16,8 @@ cd "$(dirname "$0")/.."
 figures=docs/reference/instructions.json
 nfs=(forward firewall monitor l3fwd lb)
 few=100 many=600 burst=32
+# Traffic, by the cases of crates/workload/benches/instructions.rs.
+loads=(few million random zipf interleave working-set tcp-lives) load_burst=64
 
 mode=check
 [[ -n ${UPDATE:-} ]] && mode=update
@@ -37,7 +40,7 @@ if [[ $mode == check ]]; then
 fi
 
 # In the release profile, as the program is built.
-programs=$(cargo bench --locked --no-run --bench instructions "${nfs[@]/#/-pnf-}" --message-format json-render-diagnostics |
+programs=$(cargo bench --locked --no-run --bench instructions "${nfs[@]/#/-pnf-}" -p chainline-workload --message-format json-render-diagnostics |
     python3 -c 'import json, sys
 for line in sys.stdin:
     m = json.loads(line)
@@ -46,25 +49,34 @@ for line in sys.stdin:
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-# count PROGRAM BURSTS: instructions inside Nf::process and what it calls.
+# count OPTION PROGRAM ARGUMENT…: all instructions, or those that the option leaves.
 count() {
-    valgrind --tool=callgrind --toggle-collect='*NfObject*process*' --callgrind-out-file="$dir/out" "$1" "$2" \
-        >"$dir/log" 2>&1 || { tail -20 "$dir/log" >&2; return 1; }
+    valgrind --tool=callgrind --callgrind-out-file="$dir/out" "$@" >"$dir/log" 2>&1 ||
+        { tail -20 "$dir/log" >&2; return 1; }
     sed -n 's/^\(summary\|totals\): //p' "$dir/out" | head -1
 }
 
 # The difference of two runs: what happens once is in both.
-while read -r nf program; do
-    a=$(count "$program" $few)
-    b=$(count "$program" $many)
-    echo "$nf $a $b"
+process=--toggle-collect='*NfObject*process*' # and what it calls
+while read -r crate program; do
+    if [[ $crate == workload ]]; then
+        for load in "${loads[@]}"; do
+            a=$(count --collect-atstart=yes "$program" "$load" $few)
+            b=$(count --collect-atstart=yes "$program" "$load" $many)
+            echo "traffic-$load $a $b $load_burst"
+        done
+        continue
+    fi
+    a=$(count "$process" "$program" $few)
+    b=$(count "$process" "$program" $many)
+    echo "$crate $a $b $burst"
 done <<<"$programs" >"$dir/counts"
 
-python3 - "$mode" "$figures" "$versions" $(((many - few) * burst)) "$dir/counts" "${nfs[@]}" <<'PYTHON'
+python3 - "$mode" "$figures" "$versions" $((many - few)) "$dir/counts" "${nfs[@]}" "${loads[@]/#/traffic-}" <<'PYTHON'
 import json, sys
 
-mode, figures, versions, packets, counts, *nfs = sys.argv[1:]
-seen = {nf: (int(b) - int(a)) / int(packets) for nf, a, b in map(str.split, open(counts))}
+mode, figures, versions, bursts, counts, *nfs = sys.argv[1:]
+seen = {nf: (int(b) - int(a)) / int(bursts) / int(burst) for nf, a, b, burst in map(str.split, open(counts))}
 missing = [nf for nf in nfs if not seen.get(nf, 0) > 0]
 if missing:
     sys.exit(f"nothing was counted for {', '.join(missing)}")
@@ -82,13 +94,13 @@ else:
         print(f"{nf}: committed, but not counted any more")
     for nf in nfs:
         if nf not in wanted:
-            print(f"{nf:10} {seen[nf]:7.1f} instructions a packet, none committed  FAILED")
+            print(f"{nf:20} {seen[nf]:7.1f} instructions a packet, none committed  FAILED")
             failed.append(nf)
             continue
         off = seen[nf] / wanted[nf] - 1
         bad = abs(off) > 0.02
         failed += [nf] if bad else []
-        print(f"{nf:10} {seen[nf]:7.1f} instructions a packet, committed {wanted[nf]:7.1f} ({off:+.1%})" + "  FAILED" * bad)
+        print(f"{nf:20} {seen[nf]:7.1f} instructions a packet, committed {wanted[nf]:7.1f} ({off:+.1%})" + "  FAILED" * bad)
     if failed:
         sys.exit(f"if this is meant: UPDATE=1 scripts/instructions.sh, and say why in the commit")
 PYTHON

@@ -5,7 +5,8 @@ use crate::ports::{PcapWriter, PortError};
 use chainline_chain::model::{self, FlowPackets, Mix};
 use chainline_workload::stack::StackDistance;
 use chainline_workload::{
-    FCS_BYTES, Histogram, Lengths, MAX_FRAME_BYTES, MAX_TEXT_BYTES, MIN_FRAME_BYTES, Schedule, Spec, Workload,
+    FCS_BYTES, Histogram, Lengths, MAX_FRAME_BYTES, MAX_TEXT_BYTES, MIN_FRAME_BYTES, Schedule, Spec, Stamp, Workload,
+    stamp_at,
 };
 use std::path::Path;
 use std::time::Duration;
@@ -117,7 +118,9 @@ pub struct Made {
 pub const UNSCHEDULED_GAP_NS: u64 = 1000;
 
 /// Writes the first `count` frames that the generator's port would send, with their send times from 0 on; without a
-/// schedule they are [`UNSCHEDULED_GAP_NS`] apart. The file has nanosecond precision; one that is there is overwritten.
+/// schedule they are [`UNSCHEDULED_GAP_NS`] apart. Stamps are those of a generator that is the first port, in the window
+/// of trial 0, by a clock that begins with the capture. The file has nanosecond precision; one that is there is
+/// overwritten.
 ///
 /// # Errors
 /// When the file cannot be written.
@@ -129,6 +132,8 @@ pub fn write_capture(traffic: &Traffic, count: u64, path: &Path) -> Result<Made,
     let mut workload = Workload::new(&traffic.spec)?;
     let mut schedule = traffic.schedule.clone();
     let mut stack = StackDistance::new(traffic.spec.flows);
+    // The next number in each flow. Flows with stamps last, so there are no others.
+    let mut sequences = vec![0_u32; if traffic.spec.stamped { traffic.spec.flows as usize } else { 0 }];
     let mut bytes = vec![0; MAX_FRAME_BYTES as usize];
     let mut made = Made { packets: 0, bytes: 0, flows: 0, ns: 0, temporal_locality: 0.0 };
     let mut first = None;
@@ -138,6 +143,14 @@ pub fn write_capture(traffic: &Traffic, count: u64, path: &Path) -> Result<Made,
             let ns = schedule.as_mut().map_or(made.packets * UNSCHEDULED_GAP_NS, |s| s.next_ns() as u64);
             made.ns = ns - *first.get_or_insert(ns);
             let len = frame.write(&mut bytes).unwrap_or_default();
+            if let Some(next) = sequences.get_mut(frame.flow as usize) {
+                let stamp =
+                    Stamp { trial: 0, in_window: true, stream: 0, flow: frame.flow, sequence: *next, time_ns: ns };
+                *next = next.wrapping_add(1);
+                if let Some(place) = bytes.get_mut(stamp_at(len)..).and_then(|b| b.first_chunk_mut()) {
+                    *place = stamp.bytes();
+                }
+            }
             file.push(Duration::from_nanos(ns), bytes.get(..len).unwrap_or_default());
             stack.push(frame.flow);
             made.packets += 1;
@@ -151,4 +164,47 @@ pub fn write_capture(traffic: &Traffic, count: u64, path: &Path) -> Result<Made,
     made.flows = stack.tags() as u64;
     made.temporal_locality = stack.temporal_locality();
     Ok(made)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chainline_packet::{checksum, parse};
+    use chainline_workload::{Mix, Prefix, Proto, Space};
+
+    #[test]
+    fn a_capture_s_stamps_are_whole_and_its_checksums_right() {
+        let v6 = |n: u16| Prefix { addr: std::net::IpAddr::from([0x2001, 0xdb8, n, 0, 0, 0, 0, 0]), len: 48 };
+        let path = std::env::temp_dir().join(format!("chainline-stamped-{}.pcap", std::process::id()));
+        for (six, proto, sizes) in [
+            (false, Proto::Udp, [64, 65, 1518]),
+            (false, Proto::Tcp, [76, 77, 1518]),
+            (true, Proto::Udp, [84, 85, 9018]),
+            (true, Proto::Tcp, [96, 97, 1518]),
+        ] {
+            let space = Space { proto, ..Space::default() };
+            let space = if six { Space { src: v6(1), dst: v6(2), ..space } } else { space };
+            let mix = Mix::sequence(&sizes).unwrap();
+            let spec = Spec { flows: 7, space, stamped: true, ..Spec::new(mix) };
+            write_capture(&Traffic { spec, schedule: None, remarks: Vec::new() }, 100, &path).unwrap();
+            let mut capture = pcap::Capture::from_file(&path).unwrap();
+            for i in 0..100 {
+                let frame = capture.next_packet().unwrap().data;
+                let stamp = Stamp::of(frame).unwrap_or_else(|| panic!("{proto:?} {six}: frame {i} has no stamp"));
+                assert_eq!((stamp.flow, stamp.sequence, stamp.time_ns), (i % 7, i / 7, u64::from(i) * 1000));
+                let l = parse(frame);
+                let (l4, end) = (usize::from(l.l4), usize::from(l.end));
+                let (number, len) = (proto.number(), end - l4);
+                let pseudo = if six {
+                    checksum::pseudo_ipv6(&l.tuple.src_bytes(), &l.tuple.dst_bytes(), number, len as u32)
+                } else {
+                    let (src, dst) = (l.tuple.src_v4().to_be_bytes(), l.tuple.dst_v4().to_be_bytes());
+                    checksum::pseudo_ipv4(src, dst, number, len as u16)
+                };
+                assert_eq!(pseudo.bytes(&frame[l4..end]).checksum(), 0, "{proto:?} {six}: frame {i}");
+            }
+            assert!(capture.next_packet().is_err());
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
 }
