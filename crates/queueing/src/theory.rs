@@ -99,6 +99,18 @@ impl Queue {
             Cost::Other(_) => None,
         }
     }
+
+    /// The time from arrival to the end of service, in nanoseconds, that a share `p` of the packets does not exceed.
+    /// None as [`Queue::wait_quantile_ns`].
+    #[must_use]
+    pub fn time_quantile_ns(&self, p: f64) -> Option<f64> {
+        let wait = self.wait_quantile_ns(p)?;
+        match self.cost {
+            // Exponential again: P(T > t) = exp(−(1 − ρ) t / service).
+            Cost::Exponential => Some(-(1.0 - p).ln() / (1.0 - self.utilisation()) * self.service_ns),
+            _ => Some(wait + self.service_ns),
+        }
+    }
 }
 
 /// The share of packets that an exponential server with room for `places` packets, the one in service included, turns
@@ -137,6 +149,8 @@ mod tests {
         // Half of the packets do not wait; of all, 1 % wait longer than ln(50) mean times.
         assert_eq!(half.wait_quantile_ns(0.5), Some(0.0));
         assert!((half.wait_quantile_ns(0.99).unwrap() - 2000.0 * 50f64.ln()).abs() < 1e-9);
+        assert!((half.time_quantile_ns(0.5).unwrap() - 2000.0 * 2f64.ln()).abs() < 1e-9);
+        assert_eq!(queue(0.5, Cost::Constant).time_quantile_ns(0.5), Some(1000.0));
         assert_eq!(queue(0.0, Cost::Constant).mean_wait_ns(), Some(0.0));
         assert!((loss_ratio_mm1k(0.5, 1) - 1.0 / 3.0).abs() < 1e-12);
         assert!((loss_ratio_mm1k(1.0, 4) - 0.2).abs() < 1e-9);
@@ -167,6 +181,10 @@ mod tests {
                     (0..steps).map(|i| q.wait_quantile_ns((f64::from(i) + 0.5) / f64::from(steps)).unwrap()).sum();
                 let (mean, expected) = (sum / f64::from(steps), q.mean_wait_ns().unwrap());
                 assert!((mean / expected - 1.0).abs() < 0.01, "{cost:?} {rho}: {mean} {expected}");
+                let sum: f64 =
+                    (0..steps).map(|i| q.time_quantile_ns((f64::from(i) + 0.5) / f64::from(steps)).unwrap()).sum();
+                let (mean, expected) = (sum / f64::from(steps), q.mean_time_ns().unwrap());
+                assert!((mean / expected - 1.0).abs() < 0.01, "{cost:?} {rho}, in the system: {mean} {expected}");
             }
         }
     }
