@@ -1,7 +1,7 @@
 //! The one interface to whatever is measured: a chain of ours, the kernel, Open vSwitch, `testpmd`, anything that an
 //! adapter file describes.
 
-pub mod chainline;
+pub mod steered;
 
 use chainline_trial::{Order, Outcome, Ready};
 use serde::{Deserialize, Serialize};
@@ -62,6 +62,14 @@ pub enum DataplaneError {
         /// Which.
         what: String,
         /// How, and its last words.
+        why: String,
+    },
+    /// It does not follow this order. Others it would follow.
+    #[error("{what} refused the order: {why}")]
+    Refused {
+        /// Which.
+        what: String,
+        /// Why.
         why: String,
     },
     /// A file or a process of ours.

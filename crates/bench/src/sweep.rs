@@ -6,6 +6,7 @@
 //! | text → model, with everything that is wrong | `read` |
 //! | all combinations, less what is excluded | `cases` |
 //! | a base and the values of factors → a chain file | `apply` |
+//! | generator and sink become a tester with real ports | `port` |
 //! | what this host cannot do | `host` |
 
 mod apply;
@@ -13,6 +14,7 @@ mod cases;
 mod factor;
 mod host;
 mod model;
+mod port;
 mod prepare;
 mod read;
 #[cfg(test)]

@@ -84,7 +84,7 @@ impl From<&Outcome> for Observation {
             intended: outcome.intended,
             received: outcome.received,
             latency: outcome.latency.clone(),
-            gap_ns: None,
+            gap_ns: outcome.longest_gap_ns,
         }
     }
 }

@@ -34,10 +34,29 @@ pub struct Order {
     /// Time after the window for packets inside to leave, in milliseconds; what is not back by then is lost.
     #[serde(default = "default_drain_ms")]
     pub drain_ms: u64,
+    /// Further nanoseconds of the window: a burst is shorter than a millisecond.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub duration_ns: u64,
+    /// Kills the process that hosts this NF when a quarter of the window is over; it is started again as after any
+    /// death (RFC 6201 section 4.2: software reset). The other NFs of its instance die with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reset: Option<String>,
+}
+
+impl Default for Order {
+    /// All that the generator makes for a second.
+    fn default() -> Self {
+        let (load, drain_ms) = (Load::Max, default_drain_ms());
+        Self { load, warmup_ms: 0, duration_ms: 1000, drain_ms, duration_ns: 0, reset: None }
+    }
 }
 
 fn default_drain_ms() -> u64 {
     200
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 /// How much is sent.
@@ -111,6 +130,10 @@ pub struct Outcome {
     pub pdv_ns: Option<u64>,
     /// Mean difference of the latencies of successive frames, in nanoseconds (RFC 3550 section 6.4.1 without its filter).
     pub jitter_ns: Option<f64>,
+    /// Longest time between two arrivals that follow each other, in nanoseconds: how long nothing came through; `null`
+    /// when fewer than two arrived.
+    #[serde(default)]
+    pub longest_gap_ns: Option<u64>,
     /// The generators' own state.
     pub generator: GeneratorState,
     /// By NF.

@@ -146,3 +146,116 @@ fn bench_quick_measures_the_quickstart() {
     let sections: Vec<&str> = results["sections"].as_array().unwrap().iter().filter_map(|s| s["id"].as_str()).collect();
     assert_eq!(sections, ["generator", "ndr", "pdr", "latency"]);
 }
+
+fn results(dir: &std::path::Path) -> Value {
+    serde_json::from_slice(&std::fs::read(dir.join("results.json")).unwrap()).unwrap()
+}
+
+/// The procedures of standards, on a real chain: not how much, but that each comes to a number.
+#[test]
+fn bursts_resets_and_loss_verification_are_measured() {
+    if !steered() {
+        return;
+    }
+    let dir = Dir::new();
+    let file = sweep(
+        &dir,
+        "  base: {generator: {flows: 10}, nfs: [{kind: synthetic, args: {cost_cycles: 20000}}]}\n  measures: \
+         [tst009, back-to-back, reset]\n  drain_ms: 100\n  attempts: 20\n  trials: 1\n",
+    );
+    let out = dir.path("out");
+    let mut command = chainline();
+    command.args(["bench", "run", "--quick", "--fresh", "--allow-disturbed"]).arg(&file).arg("--dir").arg(&out);
+    let found = outcome(&mut command);
+    found.assert_no_crash("bench run");
+    let results = results(&out);
+    let sections = results["sections"].as_array().unwrap();
+    let ids: Vec<&str> = sections.iter().filter_map(|s| s["id"].as_str()).collect();
+    assert_eq!(ids, ["generator", "tst009", "back-to-back", "buffer", "reset", "reset-by-time"]);
+    for section in &sections[1..] {
+        let sample = section.pointer("/series/0/points/0/samples/0").and_then(Value::as_f64);
+        // On a host where others work a search may find no load without loss; that is said then.
+        let said = section["unavailable"].as_array().is_some_and(|u| !u.is_empty());
+        assert!(sample.is_some_and(|v| v >= 0.0) || said, "{section:#}");
+    }
+    let resets: Vec<&Value> =
+        results["trials"].as_array().unwrap().iter().filter(|t| t["purpose"] == "reset").collect();
+    for trial in &resets {
+        let happenings = trial["outcome"]["happenings"].to_string();
+        assert!(happenings.contains("reset as ordered"), "{happenings}");
+        assert_eq!(trial["outcome"]["balanced"], true);
+        assert!(trial["outcome"]["longest_gap_ns"].as_u64().unwrap() > 0);
+    }
+    let drops = |t: &&&Value| t["outcome"]["lost"].as_u64().unwrap() > 0;
+    assert!(resets.iter().filter(drops).count() == resets.len(), "a reset that loses nothing is none");
+}
+
+/// Our own chain between real ports: a tester beside it, and the port alone.
+#[test]
+fn real_ports_lie_between_generator_and_chain() {
+    let two = std::thread::available_parallelism().is_ok_and(|n| n.get() >= 2);
+    if !steered() || !two || !rustix::process::geteuid().is_root() {
+        println!("skipped: a lab takes root and two cores");
+        return;
+    }
+    let dir = Dir::new();
+    let file = sweep(
+        &dir,
+        "  base: {generator: {flows: 10}, nfs: [forward]}\n  factors: {port: [af_packet, memif]}\n  measures: [mrr, \
+         cpu]\n  trial_ms: 50\n  warmup_ms: 10\n  drain_ms: 50\n  trials: 1\n",
+    );
+    let out = dir.path("out");
+    let mut command = chainline();
+    command.args(["bench", "run", "--quick", "--fresh", "--allow-disturbed", "--cores", "0,1"]);
+    let found = outcome(command.arg(&file).arg("--dir").arg(&out));
+    found.assert_no_crash("bench run");
+    let results = results(&out);
+    for (dataplane, port) in
+        [("port alone", "af_packet"), ("chainline", "af_packet"), ("port alone", "memif"), ("chainline", "memif")]
+    {
+        let of = |t: &&Value| t["dataplane"] == dataplane && t["factors"]["port"] == port;
+        let trials: Vec<&Value> = results["trials"].as_array().unwrap().iter().filter(of).collect();
+        let received: u64 = trials.iter().filter_map(|t| t["outcome"]["received"].as_u64()).sum();
+        assert!(received > 0, "{dataplane} over {port}: {}{}", found.stdout, found.stderr);
+    }
+    assert_eq!(chainline_bench::rivals::lab::sweep(), 0, "a lab stays");
+}
+
+/// A disk that is full in the middle: a word, what fitted is kept, and with room again it goes on.
+#[test]
+fn a_full_disk_ends_a_benchmark_that_goes_on_when_there_is_room() {
+    if !steered() {
+        return;
+    }
+    let dir = Dir::new();
+    let file = sweep(
+        &dir,
+        "  base: {generator: {flows: 10}, nfs: [forward]}\n  factors: {frame_bytes: [64, 128, 256]}\n  measures: \
+         [mrr]\n  trial_ms: 20\n  warmup_ms: 0\n  drain_ms: 20\n  trials: 10\n  attempts: 1\n",
+    );
+    let disk = dir.path("disk");
+    std::fs::create_dir(&disk).unwrap();
+    // A file system of its own, which only this shell and what it starts see.
+    let script = "mount -t tmpfs -o size=40k tmpfs \"$1\" || exit 77
+        \"$2\" bench run --quick --fresh --allow-disturbed \"$3\" --dir \"$1/out\"; echo \"first $?\"
+        mount -o remount,size=32m \"$1\" || exit 77
+        \"$2\" bench run --quick --fresh --allow-disturbed \"$3\" --resume \"$1/out\"; echo \"second $?\"
+        cp \"$1/out/results.json\" \"$4\"";
+    let program = env!("CARGO_BIN_EXE_chainline");
+    let mut command = std::process::Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script, "sh"]).arg(&disk).arg(program).arg(&file).arg(dir.path(""));
+    let found = outcome(&mut command);
+    if found.status.code() == Some(77) || found.stderr.contains("unshare failed") {
+        println!("skipped: no file system can be mounted here: {}", found.stderr);
+        return;
+    }
+    found.assert_no_crash("a full disk");
+    assert!(found.stdout.contains("first 1"), "{}{}", found.stdout, found.stderr);
+    assert!(found.stderr.contains("No space left on device"), "{}", found.stderr);
+    assert!(found.stderr.contains("go on with:"), "{}", found.stderr);
+    assert!(found.stdout.contains("second 0"), "{}{}", found.stdout, found.stderr);
+    let results = results(&dir.path(""));
+    assert_eq!(results["complete"], true);
+    // `--quick` makes three trials of each.
+    assert_eq!(results["trials"].as_array().unwrap().iter().filter(|t| t["purpose"] == "mrr").count(), 9);
+}

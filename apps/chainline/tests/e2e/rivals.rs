@@ -1,6 +1,6 @@
 //! Every built-in dataplane carries packets, with each kind of port that it has, and counts them as we do.
 
-use crate::command::{Dir, chainline, outcome};
+use crate::command::{Dir, Running, chainline, outcome};
 use chainline_bench::dataplane::DataplaneError;
 use chainline_bench::rivals::adapter::{PortKind, Spec};
 use chainline_bench::rivals::builtin;
@@ -34,7 +34,7 @@ fn carry(name: &str, spec: &Spec, kind: PortKind) {
     }
     let Some(lab) = made(Lab::new(kind)) else { return };
     let program = Path::new(env!("CARGO_BIN_EXE_chainline"));
-    let mut dataplane = Started::new(name, spec, &lab, 0, program).unwrap_or_else(|e| panic!("{e}"));
+    let mut dataplane = Started::new(name, spec, &lab, &[0], program).unwrap_or_else(|e| panic!("{e}"));
     assert!(dataplane.version().is_some_and(|v| v.contains('.')), "{:?}", dataplane.version());
     let before = dataplane.counters().unwrap().unwrap_or_default();
     let (sent, received) = through(&lab, program);
@@ -109,18 +109,23 @@ macro_rules! built_in {
 
 built_in! {
     chainline_over_veth: "chainline" over Veth,
+    chainline_over_af_xdp: "chainline" over AfXdp,
     chainline_over_memif: "chainline" over Memif,
     chainline_forward_over_veth: "chainline-forward" over Veth,
+    chainline_forward_over_af_xdp: "chainline-forward" over AfXdp,
     chainline_forward_over_memif: "chainline-forward" over Memif,
     kernel: "kernel" over Veth,
     bridge: "bridge" over Veth,
     nftables: "nftables" over Veth,
     ovs: "ovs" over Veth,
     testpmd_io_over_veth: "testpmd-io" over Veth,
+    testpmd_io_over_af_xdp: "testpmd-io" over AfXdp,
     testpmd_io_over_memif: "testpmd-io" over Memif,
     testpmd_macswap_over_veth: "testpmd-macswap" over Veth,
+    testpmd_macswap_over_af_xdp: "testpmd-macswap" over AfXdp,
     testpmd_macswap_over_memif: "testpmd-macswap" over Memif,
     testpmd_5tswap_over_veth: "testpmd-5tswap" over Veth,
+    testpmd_5tswap_over_af_xdp: "testpmd-5tswap" over AfXdp,
     testpmd_5tswap_over_memif: "testpmd-5tswap" over Memif,
 }
 
@@ -201,4 +206,51 @@ fn a_comparison_survives_its_dataplanes_and_leaves_nothing() {
     assert!(words.contains("no program `no-such-program` is installed"), "{words}");
     assert!(results["environment"]["dataplanes"]["kernel"].is_string(), "{}", results["environment"]);
     assert_eq!(chainline_bench::rivals::lab::sweep(), 0, "a lab stays");
+}
+
+/// Ctrl-C in the middle: what was measured is kept, no lab is left, and it goes on where it was.
+#[test]
+fn an_interrupted_comparison_is_kept_and_goes_on() {
+    if std::thread::available_parallelism().is_ok_and(|n| n.get() < 2) {
+        println!("skipped: tester and dataplane need a core each");
+        return;
+    }
+    let Some(probe) = made(Lab::new(PortKind::Veth)) else { return };
+    drop(probe);
+    let dir = Dir::new();
+    let results = dir.path("results");
+    let compare = |more: &str| {
+        let mut command = chainline();
+        command.args(["bench", "compare", "--quick", "--fresh", "--allow-disturbed", "--quiet", "--with", "kernel"]);
+        command.args(["--ports", "veth", "--frame-bytes", "64", "--tester-core", "0", "--dataplane-core", "1", more]);
+        command.arg(&results);
+        command
+    };
+    let read = || -> serde_json::Value {
+        serde_json::from_slice(&std::fs::read(results.join("results.json")).unwrap()).unwrap()
+    };
+    let mut running = Running::start(&mut compare("--dir"));
+    let journal = results.join("journal.jsonl");
+    running.until("a few trials", || std::fs::read_to_string(&journal).ok().filter(|text| text.lines().count() >= 4));
+    let lab = format!("chainline-bench-{}-", running.pid().as_raw_nonzero());
+    running.interrupt();
+    let stopped = running.end();
+    assert_eq!(stopped.status.code(), Some(1), "{}", stopped.stderr);
+    assert!(stopped.stderr.contains("what was measured is kept. Go on with:"), "{}", stopped.stderr);
+    let netns = std::process::Command::new("ip").arg("netns").output().unwrap();
+    assert!(!String::from_utf8_lossy(&netns.stdout).contains(&lab), "a namespace stays");
+    let temp = std::fs::read_dir(std::env::temp_dir()).unwrap().flatten();
+    assert!(!temp.map(|e| e.file_name()).any(|n| n.to_string_lossy().starts_with(&lab)), "a directory stays");
+    let kept = read();
+    assert_eq!(kept["complete"], false);
+    let kept = kept["trials"].as_array().unwrap().clone();
+    assert!(kept.len() >= 3);
+
+    let resumed = outcome(&mut compare("--resume"));
+    resumed.assert_no_crash("resume");
+    let whole = read();
+    assert_eq!(whole["complete"], true, "{}", resumed.stderr);
+    let trials = whole["trials"].as_array().unwrap();
+    assert_eq!(trials[..kept.len()], kept[..], "not as they were kept");
+    assert!(trials.len() > kept.len());
 }

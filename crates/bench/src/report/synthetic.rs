@@ -102,6 +102,7 @@ impl Make {
                 latency: Latency::of(&histogram),
                 pdv_ns: Some(30_000),
                 jitter_ns: Some(120.5),
+                longest_gap_ns: Some(250_000),
                 generator: GeneratorState { worst_stall_ns: 9_000, saturated: false, busy: 0.4 },
                 nfs: BTreeMap::from([("fw".into(), NfOutcome { cpu_share: 0.5, ..NfOutcome::default() })]),
                 balanced: true,

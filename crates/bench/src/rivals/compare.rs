@@ -6,6 +6,7 @@ use super::builtin;
 use super::rival::{Cores, Rival};
 use super::started::check;
 use super::tester::Traffic;
+use crate::dataplane::steered::Asked;
 use crate::dataplane::{Dataplane, DataplaneError};
 use crate::results::View as Drawn;
 use crate::run::{Case, Lab, View};
@@ -94,6 +95,8 @@ pub struct Comparison {
     pub cores: Cores,
     /// This program.
     pub chainline: PathBuf,
+    /// Whether the user wants an end.
+    pub stop: Asked,
 }
 
 impl Comparison {
@@ -104,7 +107,7 @@ impl Comparison {
     /// When there is nothing to measure.
     pub fn cases(&self) -> Result<Vec<Case>, ChoiceError> {
         let mut cases = Vec::new();
-        let shared = self.cores.tester == self.cores.dataplane;
+        let one_core = self.cores.shared();
         for kind in &self.ports {
             for frame_bytes in &self.frame_bytes {
                 for c in &self.contestants {
@@ -116,7 +119,6 @@ impl Comparison {
                         DataplaneError::Unavailable { why, .. } => why,
                         e => e.to_string(),
                     });
-                    let one_core = "it needs a core for the tester and another for the dataplane".to_owned();
                     cases.push(Case {
                         name: format!("{} over {}, {frame_bytes} B", c.name, kind.word()),
                         dataplane: c.name.clone(),
@@ -127,9 +129,9 @@ impl Comparison {
                         content: json!({
                             "adapter": c.spec,
                             "flows": self.flows,
-                            "cores": [self.cores.tester, self.cores.dataplane],
+                            "cores": [self.cores.tester, self.cores.dataplane.first()],
                         }),
-                        unavailable: missing.or(shared.then_some(one_core)),
+                        unavailable: missing.or(one_core.clone()),
                     });
                 }
             }
@@ -185,8 +187,15 @@ impl Comparison {
             "{figure} {port} \"{PORT_ALONE}\" has nothing between the tester's two ports: what tester and port cost \
              without a dataplane. {} flows. Tester on core {}, dataplane on core {}. Each trial is counted by the \
              dataplane too; where the two differ by more than 1 % the trial does not count.",
-            self.flows, self.cores.tester, self.cores.dataplane
+            self.flows,
+            self.cores.tester,
+            self.core()
         )
+    }
+
+    /// The dataplane's core.
+    fn core(&self) -> usize {
+        self.cores.dataplane.first().copied().unwrap_or(0)
     }
 
     /// What each contestant says its version is; `null` where it is not installed or does not say. Asked in a lab,
@@ -196,7 +205,7 @@ impl Comparison {
         let lab = super::lab::Lab::new(PortKind::Memif).ok();
         let version = |c: &Contestant| {
             let (lab, spec) = (lab.as_ref()?, c.spec.as_ref()?);
-            let values = lab.values(self.cores.dataplane, &self.chainline);
+            let values = lab.values(self.core(), &self.chainline);
             super::started::version(spec, &values, |program| {
                 let mut command = lab.inside(&lab.dataplane());
                 command.arg(program);
@@ -216,9 +225,9 @@ impl Lab for Comparison {
         let (_, kind) = PortKind::WORDS.iter().find(|(w, _)| *w == word).ok_or_else(unknown)?;
         let bytes = case.factors.get("frame_bytes").and_then(Value::as_u64);
         let frame_bytes = bytes.and_then(|b| u16::try_from(b).ok()).ok_or_else(unknown)?;
-        let traffic = Traffic { frame_bytes, flows: self.flows };
-        let rival =
-            Rival::start(&contestant.name, contestant.spec.as_ref(), *kind, traffic, self.cores, &self.chainline)?;
+        let traffic = Traffic::new(frame_bytes, self.flows);
+        let (name, spec) = (&contestant.name, contestant.spec.as_ref());
+        let rival = Rival::start(name, spec, *kind, &traffic, &self.cores, &self.chainline, self.stop)?;
         Ok(Box::new(rival))
     }
 }
@@ -234,8 +243,9 @@ mod tests {
             ports: ports.to_vec(),
             frame_bytes: vec![64, 1518],
             flows: FLOWS,
-            cores: Cores { tester: 0, dataplane: 1 },
+            cores: Cores { tester: 0, dataplane: vec![1] },
             chainline: "/nowhere/chainline".into(),
+            stop: || false,
         }
     }
 
@@ -274,7 +284,7 @@ mod tests {
     #[test]
     fn what_cannot_be_done_here_is_a_case_that_says_so() {
         let mut one_core = comparison(&["kernel"], &[PortKind::Veth]);
-        one_core.cores.dataplane = 0;
+        one_core.cores.dataplane = vec![0];
         assert!(one_core.cases().unwrap().iter().all(|c| c.unavailable.is_some()));
         let mut missing = comparison(&["kernel"], &[PortKind::Veth]);
         for c in &mut missing.contestants {

@@ -10,9 +10,9 @@
 //! ```
 
 use super::adapter::PortKind;
-use super::process;
 use super::words::Values;
 use crate::dataplane::DataplaneError;
+use crate::process;
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -221,7 +221,7 @@ impl Lab {
                     PortKind::Memif => format!("net_memif{i},role=server,id=0,socket={place},socket-abstract=no"),
                 },
             );
-            values.set(port, port_json(self.kind, place, "server"));
+            values.set(port, port_json(self.kind, place, "server").to_string());
         }
         for (name, value) in [
             ("in_mac", IN_MAC),
@@ -242,7 +242,7 @@ impl Lab {
 
     /// The tester's two ports as a chain file takes them: out to the dataplane, and back from it.
     #[must_use]
-    pub fn tester_ports(&self) -> [String; 2] {
+    pub fn tester_ports(&self) -> [serde_json::Value; 2] {
         match self.kind {
             PortKind::Memif if self.direct => {
                 // The server first: it makes the socket. DPDK keeps one record for each way to write a socket's path,
@@ -258,13 +258,13 @@ impl Lab {
     }
 }
 
-fn port_json(kind: PortKind, place: &str, role: &str) -> String {
+/// A port as a chain file takes it: `place` is an interface, or the path of a socket.
+pub(crate) fn port_json(kind: PortKind, place: &str, role: &str) -> serde_json::Value {
     match kind {
         PortKind::Veth => serde_json::json!({"af_packet": {"interface": place}}),
         PortKind::AfXdp => serde_json::json!({"af_xdp": {"interface": place}}),
         PortKind::Memif => serde_json::json!({"memif": {"socket": place, "role": role}}),
     }
-    .to_string()
 }
 
 impl Drop for Lab {

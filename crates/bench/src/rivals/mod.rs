@@ -5,8 +5,8 @@
 //! |---|---|
 //! | an adapter file is read | `decode` → [`adapter::Spec`] |
 //! | namespaces, veth pairs, a directory | [`lab::Lab`] |
-//! | started, asked, stopped | [`started::Started`], over [`process`] |
-//! | a generator and a checking sink around it | [`tester::Tester`] |
+//! | started, asked, stopped | [`started::Started`], over [`crate::process`] |
+//! | a generator and a checking sink around it | [`tester`] |
 //! | which of them, side by side | [`compare::Comparison`] |
 //! | all of it as a dataplane under test, counted twice | [`rival::Rival`] |
 
@@ -16,7 +16,6 @@ pub mod compare;
 mod decode;
 pub mod install;
 pub mod lab;
-pub mod process;
 pub mod rival;
 pub mod started;
 pub mod tester;

@@ -6,7 +6,8 @@
 use super::adapter::{PortKind, Spec};
 use super::lab::Lab;
 use super::started::Started;
-use super::tester::{Tester, Traffic};
+use super::tester::{self, Traffic};
+use crate::dataplane::steered::{Asked, Steered};
 use crate::dataplane::{Counters, Dataplane, DataplaneError};
 use chainline_trial::{Load, NfOutcome, Order, Outcome, Ready};
 use std::path::Path;
@@ -22,12 +23,21 @@ const PROBE_MS: u64 = 200;
 const PROBES: u32 = 10;
 
 /// Who works on which core.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cores {
     /// Generator, sink, and the tester's ends of the ports.
     pub tester: usize,
-    /// The dataplane.
-    pub dataplane: usize,
+    /// The dataplane: the first one is where its work is done unless it has use for several.
+    pub dataplane: Vec<usize>,
+}
+
+impl Cores {
+    /// Why nothing can be measured on these cores; `None` if it can.
+    #[must_use]
+    pub fn shared(&self) -> Option<String> {
+        let shared = self.dataplane.is_empty() || self.dataplane.contains(&self.tester);
+        shared.then(|| "it needs a core for the tester and another for the dataplane".to_owned())
+    }
 }
 
 /// A dataplane that carries packets.
@@ -35,7 +45,7 @@ pub struct Cores {
 pub struct Rival {
     name: String,
     // Dropped in this order: the tester first, the lab last.
-    tester: Tester,
+    tester: Steered,
     dataplane: Option<Started>,
     _lab: Lab,
 }
@@ -50,13 +60,14 @@ impl Rival {
         name: &str,
         spec: Option<&Spec>,
         kind: PortKind,
-        traffic: Traffic,
-        cores: Cores,
+        traffic: &Traffic,
+        cores: &Cores,
         chainline: &Path,
+        stop: Asked,
     ) -> Result<Self, DataplaneError> {
         let lab = if spec.is_some() { Lab::new(kind)? } else { Lab::direct(kind)? };
-        let dataplane = spec.map(|s| Started::new(name, s, &lab, cores.dataplane, chainline)).transpose()?;
-        let tester = Tester::start(&lab, traffic, cores.tester, chainline)?;
+        let dataplane = spec.map(|s| Started::new(name, s, &lab, &cores.dataplane, chainline)).transpose()?;
+        let tester = tester::start(&lab, traffic, cores.tester, chainline, stop)?;
         let mut this = Self { name: name.to_owned(), tester, dataplane, _lab: lab };
         this.probe()?;
         Ok(this)
@@ -69,7 +80,7 @@ impl Rival {
     }
 
     fn probe(&mut self) -> Result<(), DataplaneError> {
-        let order = Order { load: Load::Pps(PROBE_PPS), warmup_ms: 0, duration_ms: PROBE_MS, drain_ms: 200 };
+        let order = Order { load: Load::Pps(PROBE_PPS), duration_ms: PROBE_MS, ..Order::default() };
         let mut sent = 0;
         for _ in 0..PROBES {
             self.alive()?;
@@ -105,6 +116,10 @@ impl Dataplane for Rival {
     }
 
     fn trial(&mut self, order: &Order) -> Result<Outcome, DataplaneError> {
+        if order.reset.is_some() {
+            let why = "nothing outside of a tester is reset; expected a chain with `port: none`".into();
+            return Err(DataplaneError::Refused { what: self.name.clone(), why });
+        }
         self.alive()?;
         if order.warmup_ms > 0 {
             // A trial of its own: the dataplane's counters do not know where a warm-up ends.
@@ -119,20 +134,20 @@ impl Dataplane for Rival {
         let mut outcome = outcome?;
         // Over window and drain: a dataplane that polls works in both.
         let share = self.run_ns().saturating_sub(ran) as f64 / 1e9 / began.elapsed().as_secs_f64();
+        if self.dataplane.is_none() {
+            return Ok(outcome);
+        }
+        let mut own = Counters::default();
         if let (Some(before), Some(after)) = (before, self.counters()?) {
-            let own = Counters {
+            own = Counters {
                 received: after.received.saturating_sub(before.received),
                 transmitted: after.transmitted.saturating_sub(before.transmitted),
             };
             outcome.happenings.extend(disagreement(&self.name, own, &outcome));
-            let nf = NfOutcome {
-                instance: self.name.clone(),
-                received: own.received,
-                cpu_share: share,
-                ..NfOutcome::default()
-            };
-            outcome.nfs.insert(self.name.clone(), nf);
         }
+        let nf =
+            NfOutcome { instance: self.name.clone(), received: own.received, cpu_share: share, ..NfOutcome::default() };
+        outcome.nfs.insert(self.name.clone(), nf);
         Ok(outcome)
     }
 

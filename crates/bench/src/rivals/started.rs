@@ -2,9 +2,9 @@
 
 use super::adapter::{Action, Ask, CounterSource, PortKind, Spec, Step, Worker};
 use super::lab::Lab;
-use super::process::{self, End, Process, last_words};
 use super::words::{Text, Values};
 use crate::dataplane::{Counters, DataplaneError};
+use crate::process::{self, End, Process, last_words};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -20,7 +20,8 @@ pub struct Started {
     values: Values,
     ports: PortKind,
     namespace: String,
-    core: usize,
+    /// As `taskset` takes them.
+    cores: String,
     /// In the order of their start.
     serving: Vec<Process>,
     /// What it says its version is.
@@ -56,19 +57,20 @@ pub fn apt_line(packages: &[String]) -> String {
 }
 
 impl Started {
-    /// Starts it in `lab`, on `core`.
+    /// Starts it in `lab`, on `cores`.
     ///
     /// # Errors
     /// When something is not installed, a step fails, or takes too long. Everything that was started by then is ended.
-    pub fn new(name: &str, spec: &Spec, lab: &Lab, core: usize, chainline: &Path) -> Result<Self, DataplaneError> {
+    pub fn new(name: &str, spec: &Spec, lab: &Lab, cores: &[usize], chainline: &Path) -> Result<Self, DataplaneError> {
         check(name, spec)?;
+        let core = cores.first().copied().unwrap_or(0);
         let values = lab.values(core, chainline);
         let mut this = Self {
             name: name.to_owned(),
             spec: spec.clone(),
             ports: lab.kind(),
             namespace: lab.dataplane(),
-            core,
+            cores: cores.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
             values,
             serving: Vec::new(),
             version: None,
@@ -313,10 +315,10 @@ impl Started {
         command
     }
 
-    /// A program in the dataplane's network, on its core.
+    /// A program in the dataplane's network, on its cores.
     fn inside(&self, program: &str) -> Command {
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.namespace, "taskset", "-c", &self.core.to_string(), program]);
+        command.args(["netns", "exec", &self.namespace, "taskset", "-c", &self.cores, program]);
         command
     }
 }

@@ -1,8 +1,9 @@
 //! A whole benchmark: all cases, interleaved in rounds, so that a slow minute of the host hits all alike.
 
 use super::journal::{Cache, Entries, Entry, Journal, JournalError, Line, key};
-use super::measure::{Found, Protocol, measure};
+use super::measure::{Found, measure};
 use super::meter::{Meter, Rules, Stop};
+use super::protocol::Protocol;
 use super::sections::{self, View};
 use super::tell::{Event, Tell};
 use crate::dataplane::{Dataplane, DataplaneError};
@@ -184,6 +185,7 @@ impl Running<'_> {
         tell: &mut dyn Tell,
         stop: &dyn Fn() -> bool,
     ) -> Result<(), BenchError> {
+        tell.tell(Event::Begin { each_s: self.bench.protocol.estimate_s() });
         let cases = self.bench.cases.len();
         let of = cases * self.bench.rounds as usize;
         for round in 0..self.bench.rounds {

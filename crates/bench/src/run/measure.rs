@@ -1,154 +1,12 @@
 //! What is measured of one case, in one round.
 
-use super::meter::{Made, Meter, Searching, Stop};
+use super::meter::{Made, Meter, Stop, absurd_floor};
+use super::protocol::{Measure, Protocol, line_rate_pps};
+use super::standards::SHORTENED;
 use super::tell::Event;
-use chainline_search::{Budget, Goal, Outcome as Bound, Search, Session};
+use chainline_search::{Goal, Outcome as Bound, Search};
 use chainline_trial::{Load, Order};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// Something to measure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Measure {
-    /// Non-drop rate: RFC 9971 with CSIT's goal.
-    Ndr,
-    /// Partial drop rate, 0.5 % loss.
-    Pdr,
-    /// Partial drop rate, 0.1 % loss.
-    #[serde(rename = "pdr-0.1")]
-    PdrStrict,
-    /// RFC 2544 throughput: trials of 60 s without loss.
-    Rfc2544,
-    /// ETSI GS NFV-TST 009: binary search with loss verification.
-    Tst009,
-    /// 30 minutes with next to no loss.
-    Soak,
-    /// Maximum receive rate: what arrives when the generator sends all it can.
-    Mrr,
-    /// What goes through when the generator waits for room.
-    Lossless,
-    /// Latency percentiles at shares of PDR.
-    Latency,
-    /// RFC 2544 section 26.3: loss by load, in steps of 10 %.
-    LossCurve,
-    /// Mean and percentiles of the latency at given loads.
-    Delay,
-    /// Time of a core that NFs and manager take, at the highest load or at the line's rate.
-    Cpu,
-}
-
-impl Measure {
-    /// All, by the word in the file.
-    pub const WORDS: &'static [(&'static str, Self)] = &[
-        ("ndr", Self::Ndr),
-        ("pdr", Self::Pdr),
-        ("pdr-0.1", Self::PdrStrict),
-        ("rfc2544", Self::Rfc2544),
-        ("tst009", Self::Tst009),
-        ("soak", Self::Soak),
-        ("mrr", Self::Mrr),
-        ("lossless", Self::Lossless),
-        ("latency", Self::Latency),
-        ("loss-curve", Self::LossCurve),
-        ("delay", Self::Delay),
-        ("cpu", Self::Cpu),
-    ];
-
-    /// The word in the file.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        Self::WORDS.iter().find(|(_, m)| *m == self).map_or("", |(w, _)| w)
-    }
-
-    fn goal(self) -> Option<Goal> {
-        Goal::preset(self.word())
-    }
-}
-
-/// How it is measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Protocol {
-    /// What.
-    pub measures: Vec<Measure>,
-    /// Length of the trials of `mrr`, `lossless`, `loss-curve` and `cpu` in milliseconds.
-    pub trial_ms: u64,
-    /// Sends this long before each trial's window begins.
-    pub warmup_ms: u64,
-    /// Waits this long for packets after it.
-    pub drain_ms: u64,
-    /// Length of each latency trial in milliseconds.
-    pub latency_ms: u64,
-    /// Shares of PDR at which latency is measured.
-    pub latency_at: Vec<f64>,
-    /// Loads at which `delay` is measured, in frames a second.
-    pub loads_pps: Vec<f64>,
-    /// Measures latency at this load in frames a second instead: the same for all, so that it can be compared.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub latency_pps: Option<f64>,
-    /// Trials of `mrr` and `lossless`; their mean counts.
-    pub trials: u32,
-    /// Searches use goals with so short trials: so many of them to a decision. Names say it.
-    pub hasty: Option<Hasty>,
-    /// Attempts for a trial that was disturbed.
-    pub attempts: u32,
-    /// The least disturbed attempt counts if all were disturbed.
-    pub allow_disturbed: bool,
-    /// No load above this, in frames a second.
-    pub max_pps: Option<f64>,
-    /// For `cpu`: the load is at most what a line of so many bits a second carries.
-    pub line_bps: Option<f64>,
-    /// A search may take so many seconds.
-    pub budget_s: f64,
-}
-
-/// Shorter trials than a goal says.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Hasty {
-    /// Length of a trial in milliseconds.
-    pub trial_ms: u64,
-    /// Trials to a decision.
-    pub trials: u32,
-}
-
-impl Default for Protocol {
-    fn default() -> Self {
-        Self {
-            measures: vec![Measure::Ndr, Measure::Pdr, Measure::Latency],
-            trial_ms: 1000,
-            warmup_ms: 100,
-            drain_ms: 200,
-            latency_ms: 5000,
-            latency_at: vec![0.1, 0.5, 0.9],
-            loads_pps: Vec::new(),
-            latency_pps: None,
-            trials: 10,
-            hasty: None,
-            attempts: 4,
-            allow_disturbed: false,
-            max_pps: None,
-            line_bps: None,
-            budget_s: 7200.0,
-        }
-    }
-}
-
-impl Protocol {
-    /// What `--quick` makes of it: shows that everything works, not how fast it is.
-    pub fn hurry(&mut self) {
-        const HASTY: Hasty = Hasty { trial_ms: 100, trials: 3 };
-        self.hasty = Some(HASTY);
-        self.trial_ms = self.trial_ms.min(HASTY.trial_ms);
-        self.latency_ms = self.latency_ms.min(500);
-        self.trials = self.trials.min(HASTY.trials);
-        self.warmup_ms = self.warmup_ms.min(50);
-        self.drain_ms = self.drain_ms.min(100);
-        self.attempts = self.attempts.min(2);
-    }
-}
 
 /// One number that was found, and what it was made from.
 #[derive(Clone, Debug, PartialEq)]
@@ -186,23 +44,17 @@ pub struct Found {
 }
 
 impl Found {
-    fn figure(&mut self, what: &str, value: f64, trials: Vec<usize>) {
+    pub(super) fn figure(&mut self, what: &str, value: f64, trials: Vec<usize>) {
         self.figures.push(Figure { what: what.into(), line: String::new(), x: None, value, trials });
     }
 
-    fn lacks(&mut self, what: &str, why: impl Into<String>) {
+    pub(super) fn lacks(&mut self, what: &str, why: impl Into<String>) {
         self.missing.push(Missing { what: what.into(), why: why.into() });
     }
 
-    fn value(&self, what: &str) -> Option<f64> {
+    pub(super) fn value(&self, what: &str) -> Option<f64> {
         self.figures.iter().find(|f| f.what == what).map(|f| f.value)
     }
-}
-
-/// Frames a second on a line of `bps` bits a second: each has 20 bytes of preamble and gap besides its own.
-#[must_use]
-pub fn line_rate_pps(bps: f64, mean_frame_bytes: f64) -> f64 {
-    bps / (8.0 * (mean_frame_bytes + 20.0))
 }
 
 /// Measures one case. What could not be measured is said in the result. Besides it why that is not all: the user wants
@@ -217,29 +69,44 @@ pub(super) fn measure(meter: &mut Meter<'_>, protocol: &Protocol) -> (Found, Opt
     (found, stop)
 }
 
-struct Procedure<'p, 'm> {
-    meter: &'p mut Meter<'m>,
-    protocol: &'p Protocol,
-    found: Found,
+pub(super) struct Procedure<'p, 'm> {
+    pub(super) meter: &'p mut Meter<'m>,
+    pub(super) protocol: &'p Protocol,
+    pub(super) found: Found,
 }
 
 impl Procedure<'_, '_> {
-    fn order(&self, load: Load, duration_ms: u64) -> Order {
+    pub(super) fn order(&self, load: Load, duration_ms: u64) -> Order {
         let Protocol { warmup_ms, drain_ms, .. } = *self.protocol;
-        Order { load, warmup_ms, duration_ms, drain_ms }
+        Order { load, warmup_ms, duration_ms, drain_ms, ..Order::default() }
     }
 
     fn wants(&self, measure: Measure) -> bool {
-        self.protocol.measures.contains(&measure)
+        self.protocol.wants(measure)
     }
 
     fn all(&mut self) -> Result<(), Stop> {
         let ready = self.meter.ready()?;
-        let goals = self.goals();
-        if self.wants(Measure::Delay) {
-            self.delay()?;
+        let goals = self.protocol.goals();
+        // Latencies above such a floor say nothing; rates do.
+        let floor = absurd_floor(&ready);
+        if let Some(why) = &floor
+            && self.protocol.allow_disturbed
+        {
+            self.meter.disturbed = Some(why.clone());
         }
-        let rest = [Measure::Mrr, Measure::LossCurve, Measure::Cpu];
+        let floor = floor.filter(|_| !self.protocol.allow_disturbed);
+        if self.wants(Measure::Delay) {
+            match &floor {
+                None => self.delay()?,
+                Some(why) => {
+                    for pps in &self.protocol.loads_pps {
+                        self.found.lacks(&format!("delay at {pps:.0} frames/s"), why);
+                    }
+                }
+            }
+        }
+        let rest = [Measure::Mrr, Measure::LossCurve, Measure::Cpu, Measure::Tst009];
         if !goals.is_empty() || rest.iter().any(|m| self.wants(*m)) {
             let trials = if self.wants(Measure::Mrr) { self.protocol.trials.max(1) } else { 1 };
             let Some((made, sent_pps)) = self.flat_out(Load::Max, "mrr", trials)? else {
@@ -258,8 +125,20 @@ impl Procedure<'_, '_> {
             if !goals.is_empty() {
                 self.search(&goals, max_pps)?;
             }
+            if self.wants(Measure::Tst009) {
+                self.tst009(max_pps)?;
+            }
             if self.wants(Measure::Latency) {
-                self.latency()?;
+                match &floor {
+                    None => self.latency()?,
+                    Some(why) => self.found.lacks("latency", why),
+                }
+            }
+            if self.wants(Measure::BackToBack) {
+                self.back_to_back(max_pps)?;
+            }
+            if self.wants(Measure::Reset) {
+                self.reset()?;
             }
             if self.wants(Measure::LossCurve) {
                 self.loss_curve(max_pps)?;
@@ -270,20 +149,6 @@ impl Procedure<'_, '_> {
             }
         }
         self.lossless()
-    }
-
-    /// The goals to search for, with what each is called in figures. Latency needs PDR.
-    fn goals(&self) -> Vec<(&'static str, Goal)> {
-        let mut wanted: Vec<Measure> = self.protocol.measures.iter().copied().filter(|m| m.goal().is_some()).collect();
-        if self.wants(Measure::Latency) && self.protocol.latency_pps.is_none() && !wanted.contains(&Measure::Pdr) {
-            wanted.push(Measure::Pdr);
-        }
-        let hasty = self.protocol.hasty;
-        let goal = |m: Measure| {
-            let goal = m.goal()?;
-            Some((m.word(), hasty.map_or(goal.clone(), |h| goal.quick(h.trial_ms as f64 / 1e3, h.trials))))
-        };
-        wanted.into_iter().filter_map(goal).collect()
     }
 
     /// Trials at a load that the generator sets itself, and the median rate that it sent at.
@@ -313,7 +178,7 @@ impl Procedure<'_, '_> {
     /// A trial that cannot be had is no end of the others; what concerns the whole benchmark is.
     fn tolerate(&mut self, what: &str, stop: Stop) -> Result<(), Stop> {
         match stop {
-            Stop::Invalid(_) | Stop::Saturated(_) => {
+            Stop::Invalid(_) | Stop::Saturated(_) | Stop::Refused(_) => {
                 self.found.lacks(what, stop.to_string());
                 Ok(())
             }
@@ -332,7 +197,6 @@ impl Procedure<'_, '_> {
 
     /// All goals in one search. Where the generator does not keep up with the range, the range is made smaller.
     fn search(&mut self, goals: &[(&'static str, Goal)], mut max_pps: f64) -> Result<(), Stop> {
-        const SHORTENED: u32 = 4;
         for shortened in 0..=SHORTENED {
             let shortest = goals.iter().map(|(_, g)| g.initial_trial_s).fold(f64::INFINITY, f64::min);
             // A few frames at least in the shortest trial.
@@ -346,20 +210,13 @@ impl Procedure<'_, '_> {
                     return Ok(());
                 }
             };
-            let overhead_s = (self.protocol.warmup_ms + self.protocol.drain_ms) as f64 / 1e3;
-            let budget = Budget { seconds: self.protocol.budget_s, overhead_s, repeats: 0, ..Budget::default() };
-            let order = self.order(Load::Max, 1);
-            let mut searching =
-                Searching { meter: &mut *self.meter, order, purpose: "search", used: Vec::new(), stopped: None };
-            let found = search.run(&mut Session::new(&mut searching, budget));
-            let (used, stopped) = (searching.used, searching.stopped);
-            match stopped {
-                Some(Stop::Saturated(pps)) if shortened < SHORTENED => {
-                    max_pps = 0.9 * pps;
-                    continue;
-                }
-                Some(stop @ (Stop::Asked | Stop::Dataplane(_) | Stop::Journal(_))) => return Err(stop),
-                _ => {}
+            let order = self.order(Load::Max, 0);
+            let (found, used, stopped) = self.in_session("search", order, |session| search.run(session))?;
+            if let Some(Stop::Saturated(pps)) = stopped
+                && shortened < SHORTENED
+            {
+                max_pps = 0.9 * pps;
+                continue;
             }
             let end = found.end.as_ref().map(ToString::to_string);
             for ((what, _), goal) in goals.iter().zip(&found.goals) {

@@ -1,8 +1,10 @@
 //! Figures become sections of the report.
 
 use super::bench::{Bench, Case};
-use super::measure::{Figure, Found, Measure};
+use super::measure::{Figure, Found};
+use super::protocol::Measure;
 use crate::results::{Axis, Obtained, Point, Results, Section, Series, Unavailable, View as Drawn, X};
+use crate::rivals::compare::PORT_ALONE;
 use chainline_trial::Ready;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -73,6 +75,41 @@ pub fn axes(what: &str) -> Axes {
         "soak" => rate("soak", "Highest load at which no trial of a minute in half an hour loses more than 1 in 10^7."),
         "mrr" => rate("MRR", "Maximum receive rate: frames that arrive while the generator sends all it can."),
         "lossless" => rate("lossless rate", "Frames that arrive while the generator waits for room before it sends."),
+        "back-to-back" => Axes {
+            label: "longest burst without loss".into(),
+            unit: "frames",
+            scale: 1.0,
+            drawn: Drawn::Bars,
+            definition: "Back-to-back frames: the longest burst at the highest rate of which nothing is lost, mean of \
+                         several searches (RFC 2544 section 26.4, RFC 9004).",
+            ..rate("", "")
+        },
+        "back-to-back buffer" => Axes {
+            label: "corrected buffer time".into(),
+            unit: "µs",
+            scale: 1e-6,
+            drawn: Drawn::Bars,
+            definition: "What the longest burst tells of the size of buffers: its time at the highest rate, times \
+                         (1 - throughput / highest rate), since frames go out while others come in (RFC 9004 section 6.4).",
+            ..rate("", "")
+        },
+        "reset" => Axes {
+            label: "recovery from a reset, by lost frames".into(),
+            unit: "ms",
+            scale: 1e-3,
+            drawn: Drawn::Bars,
+            definition: "Software reset (RFC 6201): an NF's process is killed in a trial at half of NDR, and started \
+                         again. Frames lost / rate, mean of several trials.",
+            ..rate("", "")
+        },
+        "reset by time" => Axes {
+            label: "recovery from a reset, by time".into(),
+            unit: "ms",
+            scale: 1e-3,
+            drawn: Drawn::Bars,
+            definition: "The same resets: the longest time in which nothing arrived.",
+            ..rate("", "")
+        },
         "cpu load" => Axes { scale: 1.0, ..rate("load", "Load at which core time was measured.") },
         "cpu" => Axes {
             label: "core time of all NFs".into(),
@@ -129,13 +166,26 @@ fn default_views(bench: &Bench) -> Vec<View> {
     let first = bench.cases.first().and_then(|c| c.factors.keys().next().cloned());
     let view =
         |m: &Measure| View { id: m.word().replace('.', "-"), y: m.word().into(), x: first.clone(), ..View::default() };
-    bench.protocol.measures.iter().map(view).collect()
+    let mut views: Vec<View> = bench.protocol.measures.iter().map(view).collect();
+    // What some measures come to has two sides.
+    for (measure, id, y) in
+        [(Measure::BackToBack, "buffer", "back-to-back buffer"), (Measure::Reset, "reset-by-time", "reset by time")]
+    {
+        if let Some(at) = views.iter().position(|v| v.y == measure.word()) {
+            views.insert(at + 1, View { id: id.into(), y: y.into(), ..views[at].clone() });
+        }
+    }
+    views
 }
 
 fn section(bench: &Bench, found: &[(usize, u32, Found)], view: &View) -> Section {
     let axes = axes(&view.y);
     let own_x = axes.x.is_some();
-    let shown = |case: &Case| view.only.iter().all(|(f, v)| case.factors.get(f) == Some(v));
+    // The port alone lacks the factors of chains, and is shown beside all.
+    let shown = |case: &Case| {
+        let alone = case.dataplane == PORT_ALONE;
+        view.only.iter().all(|(f, v)| case.factors.get(f).map_or(alone, |own| own == v))
+    };
     let mut lines: Vec<Series> = Vec::new();
     let mut unavailable: Vec<Unavailable> = Vec::new();
     for (i, _, f) in found {
@@ -144,11 +194,15 @@ fn section(bench: &Bench, found: &[(usize, u32, Found)], view: &View) -> Section
             continue;
         }
         for figure in f.figures.iter().filter(|f| f.what == view.y) {
-            let x = place(bench, case, figure, view);
             let name = legend(bench, case, figure, view, own_x);
-            add(&mut lines, name, x, figure.value / axes.scale, &figure.trials);
+            for x in places(bench, case, figure, view) {
+                add(&mut lines, name.clone(), x, figure.value / axes.scale, &figure.trials);
+            }
         }
-        let missing = f.missing.iter().filter(|m| m.what == view.y || m.what.starts_with(&format!("{} at", view.y)));
+        // Of `latency p99 at 50 % of PDR` and `delay mean` the measure is what is missing.
+        let measure = view.y.split(' ').next().unwrap_or_default();
+        let at = format!("{measure} at");
+        let missing = f.missing.iter().filter(|m| m.what == measure || m.what.starts_with(&at));
         unavailable
             .extend(missing.map(|m| Unavailable { what: format!("{}: {}", case.name, m.what), why: m.why.clone() }));
     }
@@ -202,18 +256,27 @@ fn unit(factor: &str) -> &'static str {
     }
 }
 
-fn place(bench: &Bench, case: &Case, figure: &Figure, view: &View) -> X {
+/// Where a figure lies. That of a case without the factor on the axis (the port alone, where chains differ in length)
+/// lies beside every other: it is the same for all.
+fn places(bench: &Bench, case: &Case, figure: &Figure, view: &View) -> Vec<X> {
     if let Some(x) = figure.x {
-        return X::Number(x);
+        return vec![X::Number(x)];
     }
-    match view.x.as_ref().and_then(|f| case.factors.get(f)) {
-        Some(value) => match value.as_f64() {
-            Some(x) => X::Number(x),
-            None => X::Word(label(value)),
-        },
-        None if bench.cases.len() == 1 => X::Word(case.dataplane.clone()),
-        None => X::Word(case.name.clone()),
+    let of = |value: &Value| value.as_f64().map_or_else(|| X::Word(label(value)), X::Number);
+    let Some(factor) = &view.x else {
+        let word = if bench.cases.len() == 1 { &case.dataplane } else { &case.name };
+        return vec![X::Word(word.clone())];
+    };
+    if let Some(value) = case.factors.get(factor) {
+        return vec![of(value)];
     }
+    let mut all: Vec<X> = Vec::new();
+    for x in bench.cases.iter().filter_map(|c| c.factors.get(factor)).map(of) {
+        if !all.contains(&x) {
+            all.push(x);
+        }
+    }
+    if all.is_empty() { vec![X::Word(case.name.clone())] } else { all }
 }
 
 /// What tells a series from the others: all factors that differ and are not on the axis.

@@ -9,6 +9,11 @@ use std::time::{Duration, Instant};
 /// Something that happened.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
+    /// All begins. One case takes about so many seconds in a round.
+    Begin {
+        /// See [`super::Protocol::estimate_s`].
+        each_s: f64,
+    },
     /// A case is begun in a round.
     Case {
         /// Which of all, from 0.
@@ -52,6 +57,10 @@ pub struct Terminal {
     begun: Instant,
     name: String,
     step: String,
+    /// How long a case takes, as long as none has shown it.
+    each: Duration,
+    /// Trials of this case so far.
+    trials: u32,
     /// Cases measured, and the time that they took.
     measured: (u32, Duration),
     case_begun: Instant,
@@ -77,6 +86,8 @@ impl Terminal {
             begun: now,
             name: String::new(),
             step: String::new(),
+            each: Duration::ZERO,
+            trials: 0,
             measured: (0, Duration::ZERO),
             case_begun: now,
             left: 0,
@@ -95,13 +106,13 @@ impl Terminal {
     /// What is left, if the cases to come take as long as those that were measured.
     fn time_left(&self) -> String {
         let (cases, took) = self.measured;
-        if cases == 0 {
+        let each = took.checked_div(cases).unwrap_or(self.each);
+        if each.is_zero() {
             return String::new();
         }
-        let each = took / cases;
         let of_this = each.saturating_sub(self.case_begun.elapsed());
         let left = each * u32::try_from(self.left.saturating_sub(1)).unwrap_or(u32::MAX) + of_this;
-        format!(", about {} left", duration(left))
+        format!("about {} left", duration(left))
     }
 }
 
@@ -126,7 +137,9 @@ fn load(load: Load) -> String {
 impl Tell for Terminal {
     fn tell(&mut self, event: Event<'_>) {
         match event {
+            Event::Begin { each_s } => self.each = Duration::try_from_secs_f64(each_s).unwrap_or_default(),
             Event::Case { index, of, name, round } => {
+                self.trials = 0;
                 self.name = format!("round {}: {name}", round + 1);
                 self.step.clear();
                 self.case_begun = Instant::now();
@@ -135,12 +148,12 @@ impl Tell for Terminal {
                     Some(bar) => {
                         bar.set_length(of as u64);
                         bar.set_position(index as u64);
-                        bar.set_message(format!("{}{}", self.name, self.time_left()));
+                        bar.set_message(format!("{}; {}", self.time_left(), self.name));
                     }
                     None if !self.quiet => {
                         let elapsed = duration(self.begun.elapsed());
                         let left = self.time_left();
-                        eprintln!("[{}/{of}] {} (after {elapsed}{left})", index + 1, self.name);
+                        eprintln!("[{}/{of}] {} (after {elapsed}, {left})", index + 1, self.name);
                     }
                     None => {}
                 }
@@ -162,9 +175,10 @@ impl Tell for Terminal {
             }
             Event::Step(step) => step.clone_into(&mut self.step),
             Event::Trial(trial) => {
+                self.trials += 1;
                 if let Some(bar) = &self.bar {
-                    let (name, step, left) = (&self.name, &self.step, self.time_left());
-                    bar.set_message(format!("{name}: {step}: {}{left}", load(trial.load)));
+                    let (name, step, n, left) = (&self.name, &self.step, self.trials, self.time_left());
+                    bar.set_message(format!("{left}; {name}: trial {n}: {step}: {}", load(trial.load)));
                 }
                 if !trial.invalid.is_empty() {
                     self.invalid += 1;
@@ -200,6 +214,19 @@ impl Tell for Terminal {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_time_left_is_estimated_before_anything_was_measured() {
+        let mut terminal = Terminal::new(true);
+        terminal.tell(Event::Begin { each_s: 60.0 });
+        terminal.tell(Event::Case { index: 0, of: 3, name: "a", round: 0 });
+        // Some of the first minute may be over.
+        let left = terminal.time_left();
+        assert!(left == "about 3 min 00 s left" || left.starts_with("about 2 min 5"), "{left}");
+        terminal.tell(Event::CaseDone { cached: false });
+        terminal.tell(Event::Case { index: 1, of: 3, name: "b", round: 0 });
+        assert!(terminal.time_left() < "about 2".into(), "the first one took no time: {}", terminal.time_left());
+    }
 
     #[test]
     fn times_for_people() {

@@ -26,6 +26,10 @@ struct World {
     stop_at: Cell<Option<usize>>,
     /// The dataplane of this name dies in its second trial.
     dies: RefCell<String>,
+    /// So many dataplanes measure themselves while others have their core.
+    absurd: Cell<usize>,
+    /// Frames that find room for a while.
+    buffer: Cell<u64>,
     /// The generator is saturated above this, in frames a second.
     saturated_above: Cell<Option<f64>>,
 }
@@ -53,7 +57,7 @@ impl Dataplane for Scripted {
             return Err(DataplaneError::Failed { what: self.case.clone(), why: "segmentation fault".into() });
         }
         self.world.made.borrow_mut().push((self.case.clone(), order.load));
-        let seconds = order.duration_ms as f64 / 1e3;
+        let seconds = order.duration_ms as f64 / 1e3 + order.duration_ns as f64 / 1e9;
         let pps = match order.load {
             Load::Pps(pps) => pps,
             Load::Max => GENERATOR_PPS,
@@ -63,8 +67,23 @@ impl Dataplane for Scripted {
         let limit = self.world.saturated_above.get().filter(|_| matches!(order.load, Load::Pps(_)));
         let saturated = limit.is_some_and(|l| pps > l);
         let sent = intended;
-        let received = sent.min((CAPACITY_PPS * seconds) as u64);
+        let mut received = sent.min((CAPACITY_PPS * seconds) as u64 + self.world.buffer.get());
+        if let Some(nf) = &order.reset {
+            if self.case != "a" {
+                return Err(DataplaneError::Refused { what: self.case.clone(), why: format!("{nf} is a thread") });
+            }
+            // Down for 10 ms.
+            received -= (pps / 100.0) as u64;
+        }
         let mut outcome = Outcome { seconds, intended, sent, received, lost: sent - received, ..Outcome::default() };
+        if order.reset.is_some() {
+            outcome.longest_gap_ns = Some(11_000_000);
+            outcome.happenings = vec!["p1: killed, as it was reset as ordered".into()];
+        }
+        for (nf, instance) in [("fw", "p1"), ("mon", "p1"), ("nat", "p2")] {
+            let nf_outcome = chainline_trial::NfOutcome { instance: instance.into(), ..Default::default() };
+            outcome.nfs.insert(nf.into(), nf_outcome);
+        }
         outcome.generator.saturated = saturated;
         outcome.balanced = true;
         let mut h = hdrhistogram::Histogram::<u64>::new(3).unwrap();
@@ -82,10 +101,11 @@ struct TestLab(Rc<World>);
 impl Lab for TestLab {
     fn start(&mut self, case: &Case) -> Result<Box<dyn Dataplane>, DataplaneError> {
         self.0.started.set(self.0.started.get() + 1);
+        let p50 = if self.0.started.get() <= self.0.absurd.get() { 500_000 } else { 400 };
         let ready = Ready {
             environment: json!({}),
             generator_max_pps: GENERATOR_PPS,
-            floor_ns: Latency::default(),
+            floor_ns: Latency { p50, ..Latency::default() },
             mean_frame_bytes: 64.0,
         };
         Ok(Box::new(Scripted { case: case.name.clone(), world: self.0.clone(), ready, trials: 0 }))
@@ -305,7 +325,7 @@ fn a_journal_that_is_none_is_refused_with_its_place() {
 fn a_full_disk_is_named() {
     let mut journal = Journal::create(Path::new("/dev/full")).unwrap();
     let entry = Entry::Trial {
-        order: Order { load: Load::Max, warmup_ms: 0, duration_ms: 1, drain_ms: 0 },
+        order: Order { load: Load::Max, duration_ms: 1, drain_ms: 0, ..Order::default() },
         trial: Box::new(crate::results::Trial {
             dataplane: "x".into(),
             factors: [].into(),
@@ -358,4 +378,63 @@ fn what_is_in_the_cache_is_not_measured_again() {
 #[test]
 fn line_rates_count_preamble_and_gap() {
     assert_eq!(line_rate_pps(10e9, 64.0).round(), 14_880_952.0);
+}
+
+/// The value of a section's series at its first point.
+fn value(results: &Results, section: &str, series: &str) -> Option<f64> {
+    let section = results.sections.iter().find(|s| s.id == section)?;
+    section.series.iter().find(|s| s.name == series)?.points.first()?.samples.first().copied()
+}
+
+#[test]
+fn standards_are_measured_step_by_step() {
+    let (dir, world) = (Scratch::new(), Rc::new(World::default()));
+    world.buffer.set(3000);
+    let mut bench = bench(&[Measure::Tst009, Measure::BackToBack, Measure::Reset], 1);
+    bench.protocol.hurry();
+    let done = run(&bench, &options(dir.path()), &world).unwrap();
+    let results = &done.results;
+    // Rungs of 0.5 % of 95 % of what the generator sends; the buffer lets a little more through in a short trial.
+    let throughput = value(results, "tst009", "chainline").unwrap();
+    assert!((3.0 - 0.0475..3.0 + 0.0475).contains(&throughput), "{throughput} Mpps");
+    // (highest rate - capacity) × burst / highest rate = buffer.
+    let burst = value(results, "back-to-back", "chainline").unwrap();
+    let highest = 0.95 * GENERATOR_PPS;
+    let expected = 3000.0 * highest / (highest - CAPACITY_PPS);
+    assert!((burst - expected).abs() <= 64.0, "{burst} frames, not {expected}");
+    let us = value(results, "buffer", "chainline").unwrap();
+    assert!((us / (3000.0 / highest * 1e6) - 1.0).abs() < 0.05, "{us} µs");
+    for nf in ["fw", "nat"] {
+        assert!((value(results, "reset", nf).unwrap() - 10.0).abs() < 0.01, "one of each process");
+        assert_eq!(value(results, "reset-by-time", nf), Some(11.0));
+    }
+    assert_eq!(value(results, "reset", "mon"), None, "it dies with fw");
+    let reset = results.sections.iter().find(|s| s.id == "reset").unwrap();
+    let refused: Vec<&str> = reset.unavailable.iter().map(|u| u.why.as_str()).collect();
+    assert_eq!(refused, ["b refused the order: fw is a thread", "b refused the order: nat is a thread"]);
+    assert!(results.trials.iter().all(|t| t.invalid.is_empty()), "a reset is no disturbance");
+
+    // The same again from the journal: nothing is made anew but what was refused.
+    let made = world.made.borrow().len();
+    let again = run(&bench, &Options { resume: true, ..options(dir.path()) }, &world).unwrap();
+    assert_eq!(numbers(&again.results), numbers(results));
+    assert!(world.made.borrow().len() - made <= 2);
+}
+
+#[test]
+fn a_disturbed_floor_is_measured_again_and_no_latency_stands_on_one() {
+    let bench = Bench { cases: vec![case("b", json!(1))], ..bench(&[Measure::Mrr, Measure::Latency], 1) };
+    let run = |absurd: usize| {
+        let (dir, world) = (Scratch::new(), Rc::new(World::default()));
+        world.absurd.set(absurd);
+        let results = run(&bench, &options(dir.path()), &world).unwrap().results;
+        let latency = results.sections.iter().find(|s| s.id == "latency").unwrap().clone();
+        (world.started.get(), value(&results, "mrr", "chainline"), latency)
+    };
+    let (started, mrr, latency) = run(2);
+    assert_eq!((started, mrr), (3, Some(3.0)));
+    assert!(latency.unavailable.is_empty() && !latency.series.is_empty());
+    let (started, mrr, latency) = run(99);
+    assert_eq!((started, mrr), (4, Some(3.0)), "four attempts, and rates all the same");
+    assert!(latency.series.is_empty() && latency.unavailable[0].why.contains("median 500.0 µs"), "{latency:?}");
 }

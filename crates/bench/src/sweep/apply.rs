@@ -66,7 +66,13 @@ pub fn chain_file(base: &Value, combination: &Combination, cores: &Cores) -> Res
         }
         set_path(&mut file, &nfs.into_iter().cycle().take(length).collect::<Vec<_>>());
     }
-    for (factor, field) in [("frame_bytes", "frame_bytes"), ("mix", "mix"), ("flows", "flows"), ("locality", "order")] {
+    for (factor, field) in [
+        ("frame_bytes", "frame_bytes"),
+        ("mix", "mix"),
+        ("flows", "flows"),
+        ("locality", "order"),
+        ("working_set", "working_set"),
+    ] {
         let Some(value) = get(factor) else { continue };
         let generators = generators(&mut file);
         if generators.is_empty() {

@@ -36,6 +36,7 @@ factors! {
     "flows", "number of flows",
         |d, n| d.int(n, 1..=100_000_000_u32).map(Value::from);
     "locality", "temporal locality, as the generator takes it", as_it_is;
+    "working_set", "spatial locality, as the generator takes it", as_it_is;
     "nf", "a kind of NF, or a map with `kind` and `args`, in place of every NF of the base", nf;
     "nfs", "a list of such: the NFs of the path, in order",
         |d, n| d.list(n, "a list of NFs", nf).filter(|l| !l.is_empty()).map(Value::from);
@@ -54,8 +55,8 @@ factors! {
     "mechanisms", "scheduling mechanisms, as the chain file's defaults take them", as_it_is;
     "isolation", "how NFs are kept apart: `process`, `thread`, `fused`",
         |d, n| word(d, n, ISOLATIONS);
-    "port", "what lies between generator and chain: `none`",
-        |d, n| word(d, n, &[("none", "none")]);
+    "port", "what lies between generator and chain: `none`, `af_packet`, `af_xdp`, `memif`",
+        |d, n| word(d, n, super::port::WORDS);
     "cpu_frequency", "frequency of the cores in MHz, or `as-it-is`", frequency;
 }
 

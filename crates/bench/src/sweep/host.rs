@@ -41,6 +41,11 @@ impl Cores {
         if self.all.len() > 1 { &self.all[1..] } else { &self.all }
     }
 
+    /// Without the first, which becomes a tester's.
+    pub(super) fn tested(&self) -> Self {
+        Self { all: self.all.get(1..).unwrap_or_default().to_vec(), ..self.clone() }
+    }
+
     /// NF cores of the first socket that has one, and of another; none if all are on one socket.
     pub(super) fn two_sockets(&self) -> Option<[usize; 2]> {
         let first = *self.nfs().first()?;

@@ -4,8 +4,12 @@ use super::apply::{ApplyError, base, chain_file, pinned};
 use super::cases::{MOST, combinations, name};
 use super::host::{Cores, Frequency};
 use super::model::Spec;
-use crate::dataplane::chainline::Chainline;
+use super::port;
+use crate::dataplane::steered::Steered;
 use crate::dataplane::{Dataplane, DataplaneError};
+use crate::rivals::adapter::PortKind;
+use crate::rivals::rival::Rival;
+use crate::rivals::tester::Traffic;
 use crate::run::{Case, Lab, Measure, View};
 use chainline_chain::{Diagnostics, Host, load_bytes, load_for};
 use serde_json::{Map, Value, json};
@@ -98,7 +102,8 @@ impl Spec {
         };
         pinned(&mut from, &beside);
         let all = combinations(self).map_err(PrepareError::Many)?;
-        all.iter().map(|c| case(&from, c, dir, cores, &host)).collect()
+        let cases: Result<Vec<Case>, PrepareError> = all.iter().map(|c| case(&from, c, dir, cores, &host)).collect();
+        cases.map(port::beside)
     }
 
     fn base_file(&self, path: &Path, host: &Host<'_>) -> Result<(Value, PathBuf), PrepareError> {
@@ -140,7 +145,12 @@ fn case(
         content,
         unavailable,
     };
-    let mut file = match chain_file(from, combination, cores) {
+    let kind = port::kind(combination.get("port"));
+    let tested = if kind.is_some() { cores.tested() } else { cores.clone() };
+    if tested.all.is_empty() {
+        return Ok(case(Value::Null, rivals(cores).shared()));
+    }
+    let mut file = match chain_file(from, combination, &tested) {
         Ok(file) => file,
         Err(ApplyError::Unavailable(why)) => return Ok(case(Value::Null, Some(why))),
         Err(source) => return Err(PrepareError::Unfit { combination: name, source }),
@@ -151,10 +161,28 @@ fn case(
             fs::read(&path).map_err(|source| PrepareError::Read { path: path.display().to_string(), source })?;
         files.insert(path.display().to_string(), crate::host::hex(&Sha256::digest(&bytes)).into());
     }
-    let text = format!("{file:#}");
-    load_for(&text, Path::new(&format!("{name}.json")), host)
-        .map_err(|found| PrepareError::Combination { combination: name.clone(), found: Box::new(found) })?;
-    Ok(case(json!({"file": file, "files": files}), None))
+    let check = |file: &Value, host: &Host<'_>| {
+        load_for(&format!("{file:#}"), Path::new(&format!("{name}.json")), host)
+            .map(|_| ())
+            .map_err(|found| PrepareError::Combination { combination: name.clone(), found: Box::new(found) })
+    };
+    let Some(kind) = kind else {
+        check(&file, host)?;
+        return Ok(case(json!({"file": file, "files": files}), None));
+    };
+    let unfit = |source| PrepareError::Unfit { combination: name.clone(), source };
+    // The file may name cores by itself; the tester's is not among them.
+    file["spec"]["defaults"]["manager_core"] = tested.manager().into();
+    let generator = port::divide(&mut file).map_err(unfit)?;
+    check(&port::checkable(&file, kind), &Host { cores: Some(&tested.all), ..*host })?;
+    check(&port::checkable_tester(&generator, kind, cores.manager()), host)?;
+    let content = json!({"file": file, "files": files, "port": kind.word(), "tester": generator});
+    Ok(case(content, None))
+}
+
+/// Who works where in a lab.
+fn rivals(cores: &Cores) -> crate::rivals::rival::Cores {
+    crate::rivals::rival::Cores { tester: cores.manager(), dataplane: cores.tested().all }
 }
 
 /// Starts chains of ours.
@@ -181,7 +209,10 @@ impl Lab for ChainlineLab {
         // Names may be cut short or look alike; the content is what tells them apart.
         let key = crate::run::key(&case.content);
         let path = self.chains.join(format!("{name}-{}.json", &key[..8]));
-        fs::write(&path, format!("{:#}\n", case.content["file"])).map_err(io(&path))?;
+        // The port alone has no chain.
+        if case.content["file"].is_object() {
+            fs::write(&path, format!("{:#}\n", case.content["file"])).map_err(io(&path))?;
+        }
         let frequency = match case.factors.get("cpu_frequency").and_then(Value::as_u64) {
             Some(mhz) => Some(
                 self.cores
@@ -190,31 +221,48 @@ impl Lab for ChainlineLab {
             ),
             None => None,
         };
-        let chain = Chainline::start("chainline", &self.program, &path, self.stop)?;
-        Ok(Box::new(Tuned { chain, _frequency: frequency }))
+        let dataplane: Box<dyn Dataplane> = match port_of(&case.content) {
+            None => Box::new(Steered::chain("chainline", &self.program, &path, self.stop)?),
+            Some(kind) => {
+                let spec = match &case.content["file"] {
+                    Value::Null => None,
+                    file => Some(port::adapter(file)?),
+                };
+                let traffic = Traffic::of(case.content["tester"].as_object().cloned().unwrap_or_default());
+                let cores = rivals(&self.cores);
+                let (name, program) = (&case.dataplane, &self.program);
+                Box::new(Rival::start(name, spec.as_ref(), kind, &traffic, &cores, program, self.stop)?)
+            }
+        };
+        Ok(Box::new(Tuned { dataplane, _frequency: frequency }))
     }
 }
 
-/// A chain, and the frequency that the cores have meanwhile.
+fn port_of(content: &Value) -> Option<PortKind> {
+    let word = content["port"].as_str()?;
+    PortKind::WORDS.iter().find(|(w, _)| *w == word).map(|(_, kind)| *kind)
+}
+
+/// A dataplane, and the frequency that the cores have meanwhile.
 struct Tuned {
-    chain: Chainline,
+    dataplane: Box<dyn Dataplane>,
     _frequency: Option<Frequency>,
 }
 
 impl Dataplane for Tuned {
     fn name(&self) -> &str {
-        self.chain.name()
+        self.dataplane.name()
     }
 
     fn ready(&self) -> &chainline_trial::Ready {
-        self.chain.ready()
+        self.dataplane.ready()
     }
 
     fn trial(&mut self, order: &chainline_trial::Order) -> Result<chainline_trial::Outcome, DataplaneError> {
-        self.chain.trial(order)
+        self.dataplane.trial(order)
     }
 
     fn counters(&mut self) -> Result<Option<crate::dataplane::Counters>, DataplaneError> {
-        self.chain.counters()
+        self.dataplane.counters()
     }
 }

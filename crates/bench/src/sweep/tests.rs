@@ -104,6 +104,80 @@ fn each_factor_changes_the_chain_file() {
 }
 
 #[test]
+fn locality_is_dialled_in_time_and_space() {
+    let dial = "[{interleave: {step: 0, of: 2, packets: 10}}, round-robin, {zipf: 1.1}]";
+    let sets = "[{flows: 10, packets: 100}, {step: 1, of: 2, packets: 100}]";
+    let made = files(&format!("  factors: {{flows: [100], locality: {dial}, working_set: {sets}}}\n"), &two_cores());
+    assert_eq!(made.len(), 6);
+    let mut traffic = Vec::new();
+    for file in made {
+        let file = file.unwrap();
+        check(&file);
+        let file = chainline_chain::load(&file.to_string(), Path::new("made.json")).unwrap();
+        let Some(chainline_chain::model::Port::Generator(generator)) = file.spec.ports.get("in") else { panic!() };
+        let spec = generator.workload(generator.own_mix().unwrap().unwrap(), None);
+        let mut workload = chainline_workload::Workload::new(&spec).unwrap();
+        let mut flows = Vec::new();
+        workload.burst(100, |frame| flows.push(frame.flow));
+        let distinct: std::collections::BTreeSet<u32> = flows.iter().copied().collect();
+        assert!(distinct.len() <= 10, "a working set of 10 flows has {}", distinct.len());
+        traffic.push(flows);
+    }
+    assert_eq!(traffic[0], traffic[1], "half way from 1 to 100 are 10 flows");
+    assert_eq!(traffic[0], (0..100).map(|i| i / 10).collect::<Vec<u32>>(), "flow after flow");
+    assert_eq!(traffic[2], (0..100).map(|i| i % 10).collect::<Vec<u32>>(), "in turn");
+    assert_ne!(traffic[4], traffic[2]);
+}
+
+fn cases(spec: &str, cores: &Cores) -> Result<Vec<crate::run::Case>, PrepareError> {
+    let kinds = ["forward", "monitor", "synthetic"];
+    read(spec).unwrap().cases(Path::new("/nowhere"), cores, &kinds)
+}
+
+#[test]
+fn real_ports_make_the_generator_a_tester_and_stand_beside_the_port_alone() {
+    let spec = format!("{HEAD}  factors: {{port: [none, af_packet, memif], chain_length: [1, 2]}}\n");
+    let all = cases(&spec, &two_cores()).unwrap();
+    let names: Vec<&str> = all.iter().map(|c| c.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "port none, chain length 1",
+            "port none, chain length 2",
+            "port alone: port af_packet",
+            "port af_packet, chain length 1",
+            "port af_packet, chain length 2",
+            "port alone: port memif",
+            "port memif, chain length 1",
+            "port memif, chain length 2",
+        ]
+    );
+    assert!(all.iter().all(|c| c.unavailable.is_none()));
+    let [alone, one] = [&all[2].content, &all[3].content];
+    assert_eq!((&alone["port"], &alone["tester"]), (&json!("veth"), &one["tester"]));
+    assert_eq!(one["tester"], json!({"lossless": false}));
+    assert_eq!(one["file"]["spec"]["ports"], json!({"in": "{in_port}", "out": "{out_port}"}));
+    assert_eq!(one["file"]["spec"]["defaults"]["manager_core"], 1, "the tester has core 0");
+    let spec = port::adapter(&one["file"]).unwrap();
+    let text = spec.files["chain.yaml"].raw();
+    assert!(text.contains(r#""ports":{"in":{in_port},"out":{out_port}}"#), "{text}");
+
+    let one_core = cases(&spec_of("af_xdp"), &Cores::under(Path::new("/nowhere"), &[0])).unwrap();
+    assert!(one_core[0].unavailable.as_ref().unwrap().contains("another for the dataplane"));
+    let copies = format!("{HEAD}  factors: {{port: [memif], colocated: [2]}}\n");
+    let refused = cases(&copies, &two_cores()).unwrap_err().to_string();
+    assert!(refused.contains("factor `port`: the base has more than one generator or sink"), "{refused}");
+    let ends =
+        "  base: {nfs: [forward], generator: {flow_packets: 10}}\n  measures: [mrr]\n  factors: {port: [memif]}\n";
+    let refused = cases(ends, &two_cores()).unwrap_err().to_string();
+    assert!(refused.contains("begin and end"), "{refused}");
+}
+
+fn spec_of(port: &str) -> String {
+    format!("{HEAD}  factors: {{port: [{port}]}}\n")
+}
+
+#[test]
 fn what_the_host_lacks_is_said() {
     let factors = "  factors: {placement: [other-core, other-socket]}\n";
     let why = |r: &Result<Value, ApplyError>| r.as_ref().unwrap_err().to_string();

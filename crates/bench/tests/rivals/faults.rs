@@ -8,7 +8,7 @@ use chainline_bench::rivals::started::Started;
 use std::path::Path;
 
 fn start(lab: &Lab, spec: &Spec) -> Result<Started, DataplaneError> {
-    Started::new("fake", spec, lab, 0, Path::new("/nowhere/chainline"))
+    Started::new("fake", spec, lab, &[0], Path::new("/nowhere/chainline"))
 }
 
 fn refused(spec: &str) -> Option<DataplaneError> {

@@ -51,7 +51,7 @@ fn a_killed_bench_is_cleaned_up_by_the_next() {
   start: [{serve: [sh, -c, 'setsid sleep 600 & echo child $!; exec sleep 600'], until: 'child [0-9]+'}]
 ",
         );
-        let fake = Started::new("fake", &spec, &lab, 0, Path::new("/nowhere")).unwrap();
+        let fake = Started::new("fake", &spec, &lab, &[0], Path::new("/nowhere")).unwrap();
         println!("\nmade {} {}", lab.tester().trim_end_matches('t'), fake.last_words().rsplit(' ').next().unwrap());
         std::thread::sleep(std::time::Duration::from_secs(600));
         return;

@@ -5,4 +5,3 @@ mod faults;
 mod files;
 mod left;
 mod support;
-mod tester;

@@ -1,9 +1,9 @@
 //! What the tests share.
 
+use chainline_bench::process;
 use chainline_bench::rivals::adapter::{PortKind, Spec};
 use chainline_bench::rivals::lab::Lab;
 use chainline_bench::rivals::load;
-use chainline_bench::rivals::process;
 use std::process::Command;
 
 /// A lab; `None`, with a word, where there can be none.

@@ -64,7 +64,7 @@ impl Dataplane {
                 match buffers.claim_from(desc, |chain| egress.origins.have(chain)) {
                     Ok((chain, at)) => {
                         if (chain, at) != (run_chain, run_at) {
-                            ledger.latency(run_chain, run_at, clock.ns(now.saturating_sub(run_at)), run);
+                            ledger.latency(run_chain, (run_at, now), clock.ns(now.saturating_sub(run_at)), run);
                             (run_chain, run_at, run) = (chain, at, 0);
                         }
                         run += 1;
@@ -76,7 +76,7 @@ impl Dataplane {
                     Err(why) => refused = Some(why),
                 }
             }
-            ledger.latency(run_chain, run_at, clock.ns(now.saturating_sub(run_at)), run);
+            ledger.latency(run_chain, (run_at, now), clock.ns(now.saturating_sub(run_at)), run);
             egress.consumer.release(n);
             moved = n as usize;
             if let Some((instance, bell)) = &egress.producer {

@@ -66,6 +66,33 @@ impl Jitter {
     }
 }
 
+/// The longest time between two arrivals that follow each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gap {
+    last: Option<u64>,
+    longest: Option<u64>,
+}
+
+impl Gap {
+    /// Something arrives at `now`, in ticks.
+    #[inline]
+    pub fn record(&mut self, now: u64) {
+        let Some(last) = self.last.replace(now) else { return };
+        self.longest = self.longest.max(Some(now.saturating_sub(last)));
+    }
+
+    /// In ticks; none of fewer than two arrivals.
+    #[must_use]
+    pub fn longest(&self) -> Option<u64> {
+        self.longest
+    }
+
+    /// The longer one of two places.
+    pub fn add(&mut self, other: &Self) {
+        self.longest = self.longest.max(other.longest);
+    }
+}
+
 /// One chain's account.
 #[derive(Clone)]
 pub struct ChainLedger {
@@ -95,6 +122,8 @@ pub struct ChainLedger {
     pub latency: Option<Histogram<u64>>,
     /// Of the latencies; kept in windows alone.
     pub jitter: Jitter,
+    /// Between packets that left; kept in windows alone.
+    pub gap: Gap,
 }
 
 impl ChainLedger {
@@ -114,6 +143,7 @@ impl ChainLedger {
             held: 0,
             latency: latencies(),
             jitter: Jitter::default(),
+            gap: Gap::default(),
         }
     }
 
@@ -226,9 +256,9 @@ impl Ledger {
         window
     }
 
-    /// `n` packets of a chain that were received, or due, at `at` left after `ns` nanoseconds.
+    /// `n` packets of a chain that were received, or due, at `at` left at `now`, in ticks, after `ns` nanoseconds.
     #[inline]
-    pub(super) fn latency(&mut self, chain: u16, at: u64, ns: u64, n: u64) {
+    pub(super) fn latency(&mut self, chain: u16, (at, now): (u64, u64), ns: u64, n: u64) {
         if n == 0 {
             return;
         }
@@ -239,6 +269,7 @@ impl Ledger {
         }
         if in_window {
             account.jitter.record(ns, n);
+            account.gap.record(now);
         }
     }
 
@@ -355,7 +386,7 @@ mod tests {
             let account = l.account(1, at);
             account.received += 1;
             account.shed += 1;
-            l.latency(1, at, 5 + at % 7, 1);
+            l.latency(1, (at, at.saturating_add(5)), 5 + at % 7, 1);
             assert_eq!((l.at_entry(0), l.at_entry(1)), ((0, 0), (round as u64 + 1, round as u64 + 1)));
         }
         let window = l.close_window();

@@ -13,7 +13,7 @@ mod origins;
 mod sweep;
 mod trial;
 
-pub use ledger::{ChainLedger, Jitter, Ledger, Snapshot, Span, latencies};
+pub use ledger::{ChainLedger, Gap, Jitter, Ledger, Snapshot, Span, latencies};
 pub use trial::{Prepared, TrialEnd, TrialOrder};
 
 use crate::buffers::Buffers;

@@ -1,6 +1,6 @@
 //! Reads the stamps that generators wrote, wherever the frames have been meanwhile.
 
-use crate::dataplane::{Jitter, latencies};
+use crate::dataplane::{Gap, Jitter, latencies};
 use chainline_chain::model;
 use chainline_shm::{Clock, clock::ticks};
 use chainline_workload::{Arrival, Sequences, Stamp};
@@ -21,12 +21,14 @@ pub struct Checked {
     pub latency: Option<Histogram<u64>>,
     /// Of these latencies, in order of arrival.
     pub jitter: Jitter,
+    /// Between arrivals.
+    pub gap: Gap,
 }
 
 impl Checked {
     fn new() -> Self {
-        let jitter = Jitter::default();
-        Self { received: 0, duplicated: 0, reordered: 0, foreign: 0, latency: latencies(), jitter }
+        let (jitter, gap) = (Jitter::default(), Gap::default());
+        Self { received: 0, duplicated: 0, reordered: 0, foreign: 0, latency: latencies(), jitter, gap }
     }
 
     /// Takes what another sink found together with this.
@@ -36,6 +38,7 @@ impl Checked {
         self.reordered += other.reordered;
         self.foreign += other.foreign;
         self.jitter.add(&other.jitter);
+        self.gap.add(&other.gap);
         if let (Some(sum), Some(h)) = (&mut self.latency, &other.latency) {
             // Both have the same bounds, so this cannot fail.
             let _ = sum.add(h);
@@ -79,7 +82,9 @@ impl Check {
     /// Frames (without FCS) arrive, all of them now.
     #[inline]
     pub fn burst<'f>(&mut self, frames: impl Iterator<Item = &'f [u8]>) {
-        let now = self.clock.at_ns(ticks());
+        let came = ticks();
+        let now = self.clock.at_ns(came);
+        let before = self.found.received;
         for frame in frames {
             let Some(stamp) = Stamp::of(frame) else {
                 self.found.foreign += 1;
@@ -113,6 +118,10 @@ impl Check {
                 h.saturating_record(ns.max(1));
             }
             self.found.jitter.record(ns, 1);
+        }
+        // All of a burst come at one time.
+        if self.found.received > before {
+            self.found.gap.record(came);
         }
     }
 }

@@ -285,6 +285,14 @@ impl Instance {
         }
     }
 
+    /// Kills a process as somebody wants it dead; no reason to start it later than at once. Whether there is one.
+    pub fn reset(&mut self) -> bool {
+        self.backoff = FIRST_BACKOFF;
+        let process = matches!(self.body, Some(Body::Process(_)));
+        self.kill("was reset as ordered");
+        process
+    }
+
     /// Kills a process that has said why itself.
     fn end_process(&mut self) {
         if let Some(Body::Process(child)) = &mut self.body {

@@ -1,7 +1,7 @@
 //! What became of a trial, from the accounts of its window. Pure.
 
 use super::{NfTotals, Usage};
-use crate::dataplane::{Jitter, TrialEnd, latencies};
+use crate::dataplane::{Gap, Jitter, TrialEnd, latencies};
 use crate::report::reason;
 use chainline_chain::plan::Plan;
 use chainline_nf::Declared;
@@ -40,18 +40,19 @@ pub(super) fn of(t: Trial<'_>) -> Outcome {
     let worst = e.made.iter().map(|(_, m)| m.worst_late).max().unwrap_or(0);
     // Packets of chains that begin at a device are nobody's here, unless stamps say whose.
     let ours = || t.plan.chains.iter().zip(&e.chains).filter(|(c, _)| generates(c.ingress));
-    let (received, latency, jitter) = match &e.checked {
-        Some(c) => (c.received, c.latency.clone(), c.jitter),
+    let (received, latency, jitter, gap) = match &e.checked {
+        Some(c) => (c.received, c.latency.clone(), c.jitter, c.gap),
         None => {
-            let (mut latency, mut jitter) = (latencies(), Jitter::default());
+            let (mut latency, mut jitter, mut gap) = (latencies(), Jitter::default(), Gap::default());
             for (_, c) in ours() {
                 if let (Some(all), Some(h)) = (&mut latency, &c.latency) {
                     // Both have the same bounds, so this cannot fail.
                     let _ = all.add(h);
                 }
                 jitter.add(&c.jitter);
+                gap.add(&c.gap);
             }
-            (ours().map(|(_, c)| c.transmitted).sum(), latency, jitter)
+            (ours().map(|(_, c)| c.transmitted).sum(), latency, jitter, gap)
         }
     };
     let latency = latency.as_ref().and_then(Latency::of);
@@ -68,6 +69,7 @@ pub(super) fn of(t: Trial<'_>) -> Outcome {
         pdv_ns: latency.as_ref().map(|l| l.p99_9 - l.min),
         latency,
         jitter_ns: jitter.mean_ns(),
+        longest_gap_ns: gap.longest().map(|ticks| t.clock.ns(ticks)),
         generator: GeneratorState {
             worst_stall_ns: t.clock.ns(worst),
             saturated: t.paced && sent < intended,

@@ -7,7 +7,7 @@ use crate::ports::{Drive, Times};
 use crate::supervisor::outcome::{self, Reading};
 use crate::{Observer, Report};
 use chainline_chain::model::Port;
-use chainline_chain::plan::Plan;
+use chainline_chain::plan::{Host, Plan};
 use chainline_shm::clock::ticks;
 use chainline_trial::{Latency, Load, Order, Ready, Reply};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
@@ -23,6 +23,8 @@ const ANSWER: Duration = Duration::from_secs(10);
 const MAX_PPS: f64 = 1e10;
 /// The longest warm-up, window and drain in milliseconds.
 const LONGEST_MS: [u64; 3] = [600_000, 86_400_000, 60_000];
+/// The most nanoseconds of a window besides its milliseconds.
+const LONGEST_NS: u64 = 1_000_000_000;
 
 /// Where the orders of a steered run come from, and where what became of them goes.
 pub trait Orders {
@@ -68,7 +70,7 @@ impl Supervisor<'_> {
                     continue;
                 }
                 Ok(Err(why)) => Reply::Refused { why },
-                Ok(Ok(order)) => match check(&order) {
+                Ok(Ok(order)) => match check(&order).and_then(|()| self.target(&order).map(drop)) {
                     Err(why) => Reply::Refused { why },
                     Ok(()) => match self.trial(&order, &prepared, observer)? {
                         Some(reply) => reply,
@@ -90,6 +92,21 @@ impl Supervisor<'_> {
         }
     }
 
+    /// The instance that an order resets, if it does.
+    fn target(&self, order: &Order) -> Result<Option<usize>, String> {
+        let Some(name) = &order.reset else { return Ok(None) };
+        let Some(nf) = self.plan.nfs.iter().find(|nf| nf.name == *name) else {
+            let all: Vec<&str> = self.plan.nfs.iter().map(|nf| nf.name.as_str()).collect();
+            return Err(format!("reset: found {name:?}, expected an NF of the chain file: {}", all.join(", ")));
+        };
+        match self.plan.instances[nf.instance].host {
+            Host::Process => Ok(Some(nf.instance)),
+            Host::Thread => {
+                Err(format!("reset: {name} is hosted by a thread, expected a process, which can be killed"))
+            }
+        }
+    }
+
     /// One trial; `None` if the operator ended the run meanwhile.
     fn trial(
         &mut self,
@@ -101,7 +118,7 @@ impl Supervisor<'_> {
         let after = |at: u64, ms: u64| at + clock.ticks_in(ms * 1_000_000);
         let begin = ticks() + clock.ticks_in(LEAD_NS);
         let from = after(begin, order.warmup_ms);
-        let until = after(from, order.duration_ms);
+        let until = after(from, order.duration_ms) + clock.ticks_in(order.duration_ns);
         let end = after(until, order.drain_ms);
         let drive = |share: f64| match order.load {
             Load::Pps(pps) => Drive::Paced(pps * share),
@@ -109,6 +126,7 @@ impl Supervisor<'_> {
             Load::Lossless => Drive::Lossless,
         };
         let drives = prepared.shares.iter().map(|(port, share, _)| (*port, drive(*share))).collect();
+        let mut reset = self.target(order).ok().flatten().map(|i| (from + (until - from) / 4, i));
         let happened = self.happenings.len();
         let (answer, answered) = channel();
         self.command(Command::Trial(TrialOrder { times: Times { begin, from, until }, end, drives }, answer))?;
@@ -117,6 +135,9 @@ impl Supervisor<'_> {
         let late = Instant::now() + Duration::from_nanos(clock.ns(end.saturating_sub(ticks()))) + ANSWER;
         let ended = loop {
             let now = ticks();
+            if let Some((_, i)) = reset.take_if(|(at, _)| now >= *at) {
+                self.instances[i].reset();
+            }
             let next = [from, until].get(readings.len()).copied();
             if next.is_some_and(|at| now >= at) {
                 readings.push(Reading { at: now, totals: self.totals(), usage: self.usages() });
@@ -136,7 +157,9 @@ impl Supervisor<'_> {
             if (self.options.stop)() > 0 {
                 return Ok(None);
             }
-            let wait = next.map_or(LISTEN, |at| Duration::from_nanos(clock.ns(at - now)).min(LOOK));
+            let next = next.into_iter().chain(reset.map(|(at, _)| at)).min();
+            let until_next = |at: u64| Duration::from_nanos(clock.ns(at.saturating_sub(now)));
+            let wait = next.map_or(LISTEN, |at| until_next(at).min(LOOK));
             self.look(wait, observer)?;
         };
         let declared: Vec<_> = self.instances.iter().map(|i| i.declared.as_slice()).collect();
@@ -164,8 +187,11 @@ fn check(order: &Order) -> Result<(), String> {
     {
         return Err(format!("load.pps: found {pps}, expected a number above 0 and at most {MAX_PPS:e}"));
     }
-    if order.duration_ms == 0 {
-        return Err("duration_ms: found 0, expected at least 1".into());
+    if order.duration_ms == 0 && order.duration_ns == 0 {
+        return Err("duration_ms: found 0, expected at least 1, or duration_ns".into());
+    }
+    if order.duration_ns > LONGEST_NS {
+        return Err(format!("duration_ns: found {}, expected at most {LONGEST_NS}", order.duration_ns));
     }
     let times = [("warmup_ms", order.warmup_ms), ("duration_ms", order.duration_ms), ("drain_ms", order.drain_ms)];
     for ((name, ms), most) in times.into_iter().zip(LONGEST_MS) {
@@ -182,7 +208,7 @@ mod tests {
 
     #[test]
     fn absurd_orders_are_refused() {
-        let order = |load, duration_ms| Order { load, warmup_ms: 0, duration_ms, drain_ms: 0 };
+        let order = |load, duration_ms| Order { load, duration_ms, drain_ms: 0, ..Order::default() };
         assert_eq!(check(&order(Load::Pps(1e6), 1)), Ok(()));
         assert_eq!(check(&order(Load::Max, 86_400_000)), Ok(()));
         for pps in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e300] {
@@ -193,5 +219,7 @@ mod tests {
         }
         assert!(check(&Order { warmup_ms: u64::MAX, ..order(Load::Max, 1) }).is_err());
         assert!(check(&Order { drain_ms: u64::MAX, ..order(Load::Max, 1) }).is_err());
+        assert!(check(&Order { duration_ns: u64::MAX, ..order(Load::Max, 0) }).is_err());
+        assert_eq!(check(&Order { duration_ns: 1, ..order(Load::Max, 0) }), Ok(()));
     }
 }

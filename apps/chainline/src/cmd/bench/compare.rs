@@ -1,7 +1,7 @@
 //! `chainline bench compare`
 
 use super::quick::figures;
-use super::session::Common;
+use super::session::{Common, stop};
 use crate::exit::{Exit, WrongInput};
 use crate::{output, report};
 use anyhow::Context;
@@ -104,9 +104,10 @@ impl Compare {
             flows: self.flows,
             cores: Cores {
                 tester: self.tester_core.unwrap_or(first),
-                dataplane: self.dataplane_core.unwrap_or(cores.get(1).copied().unwrap_or(first)),
+                dataplane: vec![self.dataplane_core.unwrap_or(cores.get(1).copied().unwrap_or(first))],
             },
             chainline: std::env::current_exe().context("cannot find this program")?,
+            stop,
         };
         if self.install {
             install(&comparison)?;

@@ -60,7 +60,7 @@ pub struct Job<'a> {
 /// Whether the user wants an end.
 static STOP: AtomicBool = AtomicBool::new(false);
 
-fn stop() -> bool {
+pub fn stop() -> bool {
     STOP.load(Ordering::Relaxed)
 }
 

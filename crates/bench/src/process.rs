@@ -91,6 +91,16 @@ impl Output {
     }
 }
 
+/// What the kernel sends a process when the *thread* that started it ends, so that a dead bench leaves none; the thread
+/// must therefore live as long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tie {
+    /// SIGTERM, for what then ends in good order.
+    Term,
+    /// SIGKILL, for anything.
+    Kill,
+}
+
 /// A process that was started, and everything that it started unless that went into a group of its own. Dropping it
 /// kills the group.
 #[derive(Debug)]
@@ -123,13 +133,12 @@ impl std::fmt::Display for End {
 }
 
 impl Process {
-    /// Starts `command` in a group of its own: a Ctrl-C for the bench is not one for it. The kernel kills it when the
-    /// *thread* that starts it ends, so a dead bench leaves no process; the thread must therefore live as long.
+    /// Starts `command` in a group of its own: a Ctrl-C for the bench is not one for it. It is killed with the bench.
     ///
     /// # Errors
     /// When it cannot be started.
     pub fn start(command: &Command) -> std::io::Result<Self> {
-        let mut this = Self::spawn(command)?;
+        let mut this = Self::spawn(command, Tie::Kill)?;
         this.child.stdout.take().into_iter().for_each(|p| this.output.drain(p));
         Ok(this)
     }
@@ -140,8 +149,8 @@ impl Process {
     ///
     /// # Errors
     /// When it cannot be started.
-    pub fn converse(command: &Command, longest: u64) -> std::io::Result<(Self, Receiver<String>)> {
-        let mut this = Self::spawn(command)?;
+    pub fn converse(command: &Command, longest: u64, tie: Tie) -> std::io::Result<(Self, Receiver<String>)> {
+        let mut this = Self::spawn(command, tie)?;
         let (send, receive) = sync_channel(16);
         if let Some(stdout) = this.child.stdout.take() {
             std::thread::spawn(move || {
@@ -157,10 +166,19 @@ impl Process {
         Ok((this, receive))
     }
 
-    fn spawn(command: &Command) -> std::io::Result<Self> {
+    fn spawn(command: &Command, tie: Tie) -> std::io::Result<Self> {
         let line = line(command);
-        let mut tied = Command::new("setpriv");
-        tied.args(["--pdeathsig", "KILL", "--"]).arg(command.get_program()).args(command.get_args());
+        let mut tied = match find("setpriv") {
+            Some(setpriv) => {
+                let signal = if tie == Tie::Term { "TERM" } else { "KILL" };
+                let mut tied = Command::new(setpriv);
+                tied.args(["--pdeathsig", signal, "--"]).arg(command.get_program());
+                tied
+            }
+            // A lab asks for it; a chain of ours ends with its input, too.
+            None => Command::new(command.get_program()),
+        };
+        tied.args(command.get_args());
         for (name, value) in command.get_envs() {
             match value {
                 Some(value) => tied.env(name, value),
