@@ -17,6 +17,8 @@ pub struct Host {
 }
 
 const HELP: &str = "\
+Two results are comparable as far as this agrees; `chainline bench diff` says what does not.
+
 Examples:
   chainline bench host
   chainline bench host -o json | jq .mitigations";

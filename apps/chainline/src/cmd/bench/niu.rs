@@ -24,6 +24,9 @@ pub struct Niu {
 }
 
 const HELP: &str = "\
+The paper's dataplanes were virtual machines behind 10 GbE; ours are processes behind a generator. Shapes can be
+compared, heights cannot. A second socket or a frequency that this host does not have is a row that says so.
+
 Examples:
   chainline bench niu --quick                  all of it in some minutes
   chainline bench niu --only chain,cpu

@@ -23,6 +23,8 @@ pub struct Report {
 }
 
 const HELP: &str = "\
+The page needs nothing but itself: no network, no other file. Open it in any browser, or mail it.
+
 Examples:
   chainline bench report target/bench/quick
   chainline bench report results.json -o page.html && xdg-open page.html";

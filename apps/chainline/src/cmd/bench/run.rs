@@ -25,6 +25,20 @@ pub struct Run {
 }
 
 const HELP: &str = "\
+A benchmark file, which measures four combinations:
+  apiVersion: chainline/v1alpha1
+  kind: Benchmark
+  metadata: {name: batches}
+  spec:
+    base: {nfs: [monitor]}                 or {file: edge.yaml}, a chain file with a `generator` port
+    factors: {frame_bytes: [64, 1518], batch: [1, 32]}
+    measures: [mrr, ndr, latency]
+
+Measures: ndr, pdr, pdr-0.1, rfc2544, tst009, soak, mrr, lossless, latency, loss-curve, delay, back-to-back, reset, cpu.
+Factors: frame_bytes, mix, flows, locality, working_set, nf, nfs, chain_length, placement, colocated, workers, batch,
+policy, mechanisms, isolation, port, cpu_frequency, or the path of any field of the chain file (spec.defaults.queue).
+What each is: docs/benchmarking.md.
+
 Ctrl-C ends after the trial that is being made; what was measured is kept, and the command to go on is printed. After
 a crash, --resume goes on too.
 
@@ -57,5 +71,21 @@ impl Run {
         let (exit, results) = self.common.run(&title, &document.name, vec![job])?;
         output::text(&figures(&results))?;
         Ok(exit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chainline_bench::run::Measure;
+
+    #[test]
+    fn the_help_names_every_measure_and_factor() {
+        let words: Vec<&str> =
+            HELP.split(|c: char| c.is_whitespace() || c == ',').map(|w| w.trim_end_matches('.')).collect();
+        let measures = Measure::WORDS.iter().map(|(word, _)| *word);
+        for name in measures.chain(sweep::FACTORS.iter().map(|f| f.name)) {
+            assert!(words.contains(&name), "{name}");
+        }
     }
 }
