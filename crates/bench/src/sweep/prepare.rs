@@ -152,7 +152,10 @@ fn case(
     }
     let mut file = match chain_file(from, combination, &tested) {
         Ok(file) => file,
-        Err(ApplyError::Unavailable(why)) => return Ok(case(Value::Null, Some(why))),
+        Err(ApplyError::Unavailable(why)) => {
+            let why = if kind.is_some() { format!("{why} besides the tester's") } else { why };
+            return Ok(case(Value::Null, Some(why)));
+        }
         Err(source) => return Err(PrepareError::Unfit { combination: name, source }),
     };
     let mut files = Map::new();
