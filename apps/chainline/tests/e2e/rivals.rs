@@ -85,7 +85,7 @@ fn through(lab: &Lab, program: &Path) -> (u64, u64) {
 
 #[test]
 fn nothing_is_between_the_ports_of_a_direct_lab() {
-    for kind in [PortKind::Veth, PortKind::Memif] {
+    for kind in [PortKind::Veth, PortKind::AfXdp, PortKind::Memif] {
         let Some(lab) = made(Lab::direct(kind)) else { return };
         assert_eq!(through(&lab, Path::new(env!("CARGO_BIN_EXE_chainline"))).0, FRAMES);
     }

@@ -28,7 +28,7 @@ pub struct Compare {
     /// A dataplane file (docs/reference/dataplane-file.md) to be measured as well; may be given again.
     #[arg(long, value_name = "FILE")]
     dataplane: Vec<PathBuf>,
-    /// Ports between tester and dataplane.
+    /// Ports between tester and dataplane: of veth, af_xdp (the same veth pairs through AF_XDP sockets) and memif.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_ports, default_value = "veth,memif")]
     ports: Vec<PortKind>,
     /// Frame sizes in bytes, with FCS; 64,512,1518 if not given, with --quick 64 alone.
