@@ -6,6 +6,7 @@
 //! |---|---|
 //! | a dataplane is started, and measured by trials | `dataplane` |
 //! | other dataplanes are started, asked, stopped, by adapter files | `rivals` |
+//! | processes with deadlines, last words, and no life without ours | `process` |
 //! | what others did on the host meanwhile | `host`, `watch` |
 //! | benchmark files: factors, and the chain files made of them | `sweep` |
 //! | all cases in rounds: trials judged, repeated, recorded, played back | `run` |

@@ -188,8 +188,10 @@ fn shown(d: &mut Decoder, node: &Node) -> Option<Shown> {
 /// A measure, or one percentile of the latency.
 fn figure(d: &mut Decoder, node: &Node) -> Option<String> {
     let text = d.filled(node, "a measure, or `latency p99 at 50 % of PDR`")?;
-    const DELAYS: &[&str] = &["delay mean", "delay p50", "delay p99"];
-    if text == "cpu load" || text.starts_with("latency p") || DELAYS.contains(&text.as_str()) {
+    // Measures that come to more than one figure.
+    const SIDES: &[&str] =
+        &["cpu load", "delay mean", "delay p50", "delay p99", "back-to-back buffer", "reset by time"];
+    if text.starts_with("latency p") || SIDES.contains(&text.as_str()) {
         return Some(text);
     }
     d.word(node, Measure::WORDS).map(|m| m.word().to_owned())

@@ -238,3 +238,12 @@ fn the_papers_sweeps_are_sound() {
         made.iter().for_each(check);
     }
 }
+
+#[test]
+fn a_section_shows_any_side_of_a_measure() {
+    let section = |y: &str| read(&format!("{HEAD}  sections: [{{id: s, title: t, y: {y}}}]\n"));
+    for y in ["mrr", "latency p99 at 50 % of PDR", "delay p99", "back-to-back buffer", "reset by time", "cpu load"] {
+        assert_eq!(section(y).unwrap().sections[0].y, y);
+    }
+    assert!(section("reset by tmie").unwrap_err().contains("found \"reset by tmie\""));
+}
