@@ -2,11 +2,13 @@
 
 use super::meter::{Made, Meter, Stop, absurd_floor};
 use super::protocol::{Measure, Protocol, line_rate_pps};
-use super::standards::SHORTENED;
 use super::tell::Event;
-use chainline_search::{Goal, Outcome as Bound, Search};
+use chainline_search::{Goal, GoalFound, Outcome as Bound, Search};
 use chainline_trial::{Load, Order};
 use std::collections::BTreeMap;
+
+/// Bounds this far apart, as a share of the upper one, are still shown as a result when a search's time was up.
+const WIDE: f64 = 0.1;
 
 /// One number that was found, and what it was made from.
 #[derive(Clone, Debug, PartialEq)]
@@ -117,13 +119,14 @@ impl Procedure<'_, '_> {
                 }
                 return self.lossless();
             };
+            let received_pps = mean(&made, |m| m.trial.outcome.received_pps());
             // Paced sending costs a little more than sending all at once.
             let max_pps = (0.95 * sent_pps).min(self.protocol.max_pps.unwrap_or(f64::INFINITY));
             if self.wants(Measure::Mrr) {
                 self.found.figure("mrr", mean(&made, |m| m.trial.outcome.received_pps()), indexes(&made));
             }
             if !goals.is_empty() {
-                self.search(&goals, max_pps)?;
+                self.search(&goals, max_pps, received_pps)?;
             }
             if self.wants(Measure::Tst009) {
                 self.tst009(max_pps)?;
@@ -195,9 +198,16 @@ impl Procedure<'_, '_> {
         Ok(())
     }
 
-    /// All goals in one search. Where the generator does not keep up with the range, the range is made smaller.
-    fn search(&mut self, goals: &[(&'static str, Goal)], mut max_pps: f64) -> Result<(), Stop> {
-        for shortened in 0..=SHORTENED {
+    /// All goals in one search. It begins with a range not far above what arrived at full load, since trials that saturate
+    /// the generator say nothing and take long; the range is made larger if its end holds, and smaller where the generator
+    /// does not keep up.
+    fn search(&mut self, goals: &[(&'static str, Goal)], limit_pps: f64, received_pps: f64) -> Result<(), Stop> {
+        /// A dataplane may carry more when less is offered, rarely twice as much.
+        const ABOVE: f64 = 2.0;
+        const CHANGES: u32 = 6;
+        let mut limit_pps = limit_pps;
+        let mut max_pps = limit_pps.min((ABOVE * received_pps).max(0.01 * limit_pps));
+        for changed in 0..=CHANGES {
             let shortest = goals.iter().map(|(_, g)| g.initial_trial_s).fold(f64::INFINITY, f64::min);
             // A few frames at least in the shortest trial.
             let min_pps = (1e-4 * max_pps).max(20.0 / shortest);
@@ -213,9 +223,15 @@ impl Procedure<'_, '_> {
             let order = self.order(Load::Max, 0);
             let (found, used, stopped) = self.in_session("search", order, |session| search.run(session))?;
             if let Some(Stop::Saturated(pps)) = stopped
-                && shortened < SHORTENED
+                && changed < CHANGES
             {
-                max_pps = 0.9 * pps;
+                limit_pps = 0.9 * pps;
+                max_pps = max_pps.min(limit_pps);
+                continue;
+            }
+            let holds = |g: &GoalFound| g.outcome == Bound::MaxLoadHolds;
+            if max_pps < limit_pps && changed < CHANGES && found.goals.iter().any(holds) {
+                max_pps = limit_pps.min(4.0 * max_pps);
                 continue;
             }
             let end = found.end.as_ref().map(ToString::to_string);
@@ -227,14 +243,7 @@ impl Procedure<'_, '_> {
         Ok(())
     }
 
-    fn goal(
-        &mut self,
-        what: &'static str,
-        goal: &chainline_search::GoalFound,
-        end: Option<&str>,
-        max_pps: f64,
-        used: &[usize],
-    ) {
+    fn goal(&mut self, what: &'static str, goal: &GoalFound, end: Option<&str>, max_pps: f64, used: &[usize]) {
         let name = &goal.goal.name;
         let wanted = self.protocol.measures.iter().any(|m| m.word() == what);
         match (goal.outcome, goal.bounds.throughput_pps) {
@@ -243,6 +252,22 @@ impl Procedure<'_, '_> {
                 self.found.figure(what, pps, used.to_vec());
                 let why =
                     format!("{name} is at least this: the generator makes no more than {:.3} Mpps", max_pps / 1e6);
+                self.found.remarks.push(why);
+            }
+            // The time was up: what is known by then is said, where it tells something.
+            (Bound::Unfinished, Some(pps))
+                if goal.bounds.upper_pps.is_some_and(|upper| upper - pps <= WIDE * upper) =>
+            {
+                self.found.figure(what, pps, used.to_vec());
+                let upper = goal.bounds.upper_pps.unwrap_or(pps);
+                let end = end.unwrap_or("the search ended early");
+                let why = format!(
+                    "{name}: {end}: it is between {:.3} and {:.3} Mpps, {:.1} % apart where {:.1} % were sought",
+                    pps / 1e6,
+                    upper / 1e6,
+                    100.0 * (upper - pps) / upper,
+                    100.0 * goal.goal.width
+                );
                 self.found.remarks.push(why);
             }
             _ if !wanted => {}

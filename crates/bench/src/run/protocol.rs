@@ -73,6 +73,7 @@ impl Measure {
 /// How it is measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(default)]
 pub struct Protocol {
     /// What.
     pub measures: Vec<Measure>,

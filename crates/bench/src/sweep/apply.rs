@@ -285,6 +285,27 @@ fn place(file: &mut Value, placement: Option<&str>, cores: &Cores) -> Result<(),
     Ok(())
 }
 
+/// Keeps other programs off the NFs' cores, as far as the host permits it, where the file says nothing of cores. A thread
+/// that takes a core for one slice makes an NF lose some thousand packets, and a search for no loss then finds the host's
+/// longest slice.
+pub fn reserve(file: &mut Value) {
+    if !file["spec"]["cores"].is_null() {
+        return;
+    }
+    let defaults = &file["spec"]["defaults"];
+    let (manager, usual) = (defaults["manager_core"].clone(), defaults["cores"].clone());
+    let mut reserved = Map::new();
+    for nf in file["spec"]["nfs"].as_object().into_iter().flatten().map(|(_, nf)| nf) {
+        let cores = if nf["cores"].is_null() { &usual } else { &nf["cores"] };
+        for core in cores.as_array().into_iter().flatten().filter(|c| **c != manager) {
+            reserved.insert(core.to_string(), json!({"reserved": true}));
+        }
+    }
+    if !reserved.is_empty() {
+        file["spec"]["cores"] = Value::Object(reserved);
+    }
+}
+
 /// Makes the paths of files that a chain file names absolute: `read` of captures, and whatever argument of an NF is
 /// the name of a file beside the chain file. Returns them.
 pub fn pinned(file: &mut Value, dir: &Path) -> Vec<std::path::PathBuf> {

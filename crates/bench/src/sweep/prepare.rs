@@ -1,6 +1,6 @@
 //! A benchmark file, made ready to run on this host with chains of ours.
 
-use super::apply::{ApplyError, base, chain_file, pinned};
+use super::apply::{ApplyError, base, chain_file, pinned, reserve};
 use super::cases::{MOST, combinations, name};
 use super::host::{Cores, Frequency};
 use super::model::Spec;
@@ -101,8 +101,10 @@ impl Spec {
             None => (base(&self.base.nfs, &self.base.generator), dir.to_owned()),
         };
         pinned(&mut from, &beside);
+        let own = self.base.file.is_none();
         let all = combinations(self).map_err(PrepareError::Many)?;
-        let cases: Result<Vec<Case>, PrepareError> = all.iter().map(|c| case(&from, c, dir, cores, &host)).collect();
+        let cases: Result<Vec<Case>, PrepareError> =
+            all.iter().map(|c| case(&from, own, c, dir, cores, &host)).collect();
         cases.map(port::beside)
     }
 
@@ -131,6 +133,7 @@ fn file_says(bytes: &[u8], path: &Path, field: &str) -> bool {
 
 fn case(
     from: &Value,
+    own: bool,
     combination: &super::Combination,
     dir: &Path,
     cores: &Cores,
@@ -170,6 +173,10 @@ fn case(
             .map_err(|found| PrepareError::Combination { combination: name.clone(), found: Box::new(found) })
     };
     let Some(kind) = kind else {
+        // A user's own file is measured as it is.
+        if own {
+            reserve(&mut file);
+        }
         check(&file, host)?;
         return Ok(case(json!({"file": file, "files": files}), None));
     };

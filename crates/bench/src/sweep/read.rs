@@ -3,7 +3,7 @@
 use super::factor::{FACTORS, nf};
 use super::model::{Base, Quick, Shown, Spec};
 use crate::results::{Point, Series, View, X};
-use crate::run::{Measure, Protocol};
+use crate::run::{Hasty, Measure, Protocol};
 use chainline_chain::Diagnostics;
 use chainline_chain::document::{self, Decoder, Document, Fields, Kind, Node, Value as Yaml, did_you_mean, quote};
 use indexmap::IndexMap;
@@ -58,7 +58,7 @@ fn spec(d: &mut Decoder, node: &Node) -> Option<Spec> {
             max_pps: f.optional(d, "max_pps", |d, n| d.float(n, 1.0..=1e12)),
             line_bps: f.optional(d, "line_bps", |d, n| d.float(n, 1e3..=1e13)),
             budget_s: f.optional(d, "budget_s", |d, n| d.float(n, 0.01..=1e6)).unwrap_or(usual.budget_s),
-            hasty: None,
+            hasty: f.optional(d, "hasty", hasty),
             allow_disturbed: false,
         },
         sections: f.optional(d, "sections", |d, n| d.list(n, "a list of sections", shown)).unwrap_or_default(),
@@ -92,6 +92,16 @@ fn base(d: &mut Decoder, node: &Node) -> Option<Base> {
     }
     f.finish(d);
     Some(base)
+}
+
+fn hasty(d: &mut Decoder, node: &Node) -> Option<Hasty> {
+    let mut f = Fields::of(d, node, "a map such as {trial_ms: 200, trials: 21}")?;
+    let hasty = Hasty {
+        trial_ms: f.required(d, "trial_ms", |d, n| d.int(n, 1..=MOST_MS))?,
+        trials: f.required(d, "trials", |d, n| d.int(n, 1..=1000_u32))?,
+    };
+    f.finish(d);
+    Some(hasty)
 }
 
 fn measures(d: &mut Decoder, node: &Node) -> Option<Vec<Measure>> {

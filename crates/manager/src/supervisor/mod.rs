@@ -32,6 +32,8 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(20);
 /// An NF that works on one burst for so long, and had a core for half of this time, hangs.
 const HANG: Duration = Duration::from_secs(1);
+/// Nice value of the data path on a core of its own.
+const FIRST: i8 = -20;
 /// Time for instances to end after they were told to.
 const LAST_ORDERS: Duration = Duration::from_secs(2);
 /// Time for an instance to be built; a full routing table takes seconds.
@@ -161,6 +163,11 @@ impl<'a> Supervisor<'a> {
         let ports = open_ports(plan, fabric, &tenants, options, max_frame)?;
         for remark in ports.iter().flat_map(|p| p.remarks()) {
             let _ = outbox.send(Event::Remark(remark));
+        }
+        // Who polls is the first that the kernel takes a core from, for milliseconds. Where no NF needs the core, what else
+        // runs there gets what the data path leaves, if that may be had.
+        if plan.instances.iter().all(|i| !i.cores.is_empty() && !i.cores.contains(&plan.manager_core)) {
+            let _ = Task { nice: FIRST, ..task }.apply(0);
         }
         Dataplane::new(plan.clone(), fabric.clone(), tenants, ports, inbox, outbox, gauges)
             .map_err(|error| RunError::Port { name: "(classifier)".into(), error })
