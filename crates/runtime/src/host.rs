@@ -12,10 +12,11 @@
 //!   packets, so one chain cannot block another behind it (D3).
 
 use crate::holds::{HoldTable, Origin};
+use crate::idle::Waits;
 use crate::queues::{Inlet, Outlet};
 use chainline_nf::{Burst, Ctx, Decoded, MAX_BURST, NfObject, Packet, PacketMeta, Verdict};
 use chainline_shm::region::Slots;
-use chainline_shm::{Bell, Clock, Desc, Page, clock::ticks};
+use chainline_shm::{Bell, Clock, Desc, Page, clock::ticks, handover};
 use chainline_storage::Storage;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release, fence};
@@ -41,7 +42,7 @@ pub struct Host {
     pub(crate) own_bell: Bell,
     pub(crate) clock: Clock,
     pub(crate) batch: u32,
-    pub(crate) spin_ticks: u64,
+    pub(crate) waits: Waits,
     /// The last reading of the counter.
     pub(crate) now: u64,
     pub(crate) sample_at: u64,
@@ -89,10 +90,10 @@ impl Host {
                     break;
                 }
                 self.idle();
-            }
-            // Each burst reads the clock; without one it is read here.
-            if !worked {
+                // Each burst reads the clock; without one it is read here.
                 self.now = ticks();
+            } else {
+                self.waits.worked();
             }
             if self.now >= self.tick_at {
                 self.tick(self.now);
@@ -101,9 +102,7 @@ impl Host {
         self.tick(ticks());
         while self.flush_released() {}
         self.end_files();
-        self.outlets.iter().for_each(|o| {
-            o.hand_over();
-        });
+        handover::give_away(self);
     }
 
     /// What the NFs have to say at the end.
@@ -138,7 +137,7 @@ impl Host {
     }
 
     /// Whether there is anything to do: asked before sleeping.
-    pub(crate) fn has_work(&mut self) -> bool {
+    pub(crate) fn may_go_on(&mut self) -> bool {
         let Self { outlets, storage, holds, page, inlets, .. } = self;
         let mut ready = |(q, inlet): (usize, &mut Inlet)| {
             !yields(page, q)

@@ -34,7 +34,9 @@ pub(crate) struct Entry {
     pub producer: Producer,
     /// Of the first instance; none when the chain has no NF.
     pub bell: Option<Bell>,
+    /// Packets that are worth waking it for, and whether each is.
     pub wake_at: u32,
+    pub urgent: bool,
     pub tenant: usize,
     /// What the control loop advises.
     pub advice: Arc<Advice>,
@@ -71,15 +73,10 @@ impl Entry {
     /// Shows what was pushed, and wakes the first instance if that is worth it.
     #[inline]
     fn publish(&mut self) {
-        if self.producer.publish()
-            && self.producer.len_at_most() >= self.wake_at
-            && let Some(bell) = &self.bell
-        {
-            Bell::publish_fence();
-            if bell.is_asleep() {
-                bell.ring();
-            }
-        }
+        match &self.bell {
+            Some(bell) => self.producer.publish_to(bell, self.wake_at, self.urgent),
+            None => self.producer.publish(),
+        };
     }
 }
 
