@@ -12,7 +12,7 @@ use chainline_shm::{Bell, BufId, Desc, HEADROOM, Producer};
 pub(crate) struct Ingress {
     pub port: usize,
     pub chains: Vec<usize>,
-    classifier: Classifier,
+    pub classifier: Classifier,
     /// The tenant in whose buffers the port puts packets; others' are copied on.
     home: usize,
     frames: ArrayVec<Frame, PORT_BURST>,
