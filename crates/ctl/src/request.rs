@@ -25,13 +25,14 @@ impl Id {
 }
 
 /// The names of all methods.
-pub const METHODS: [&str; 12] = [
+pub const METHODS: [&str; 13] = [
     "list",
     "stats",
     "file",
     "set_policy",
     "set_priority",
     "set_cores",
+    "set_mechanisms",
     "set_rules",
     "set_path",
     "add",
@@ -73,6 +74,12 @@ pub enum Call {
         /// The cores that they may run on from now on.
         #[schemars(length(min = 1))]
         cores: Vec<usize>,
+    },
+    /// Changes which mechanisms against wasted work are in force. Where credit comes or goes, all NFs begin anew.
+    SetMechanisms {
+        /// As `defaults.mechanisms` in the chain file.
+        #[schemars(with = "model::Mechanisms")]
+        mechanisms: String,
     },
     /// Changes which packets belong to a chain.
     SetRules {
@@ -240,6 +247,7 @@ mod tests {
             Call::SetPolicy { of: Target::Core(3), sched: json!({"policy": "fifo", "priority": 7}) },
             Call::SetPriority { of: Target::Nf("fw".into()), priority: 9 },
             Call::SetCores { of: Target::Chain("web".into()), cores: vec![1, 2] },
+            Call::SetMechanisms { mechanisms: "weights".into() },
             Call::SetRules { chain: "web".into(), matches: json!({"dst_port": [80, "8000-8999"]}) },
             Call::SetPath { chain: "web".into(), path: vec!["in".into(), "out".into()] },
             Call::Add(Add { chains: vec![json!({"name": "x"})], ..Add::default() }),

@@ -17,6 +17,7 @@ mod kernel_clients;
 mod lab;
 mod mechanisms;
 mod references;
+mod restructure;
 mod rivals;
 mod steer;
 mod workload;

@@ -3,7 +3,7 @@
 use super::{ask, target};
 use crate::exit::WrongInput;
 use crate::input;
-use chainline_chain::model::Policy;
+use chainline_chain::model::{Mechanisms, Policy};
 use chainline_ctl::{Call, Client, Overview, Target};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
@@ -100,6 +100,25 @@ pub struct SetCores {
 impl SetCores {
     pub fn call(self) -> Call {
         Call::SetCores { of: self.target, cores: self.cores.0 }
+    }
+}
+
+/// Changes which mechanisms against wasted work are in force.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Where credit comes or goes (from `all` to `weights`, for example), all NFs are started anew and begin without their state.
+
+Example:
+  chainline ctl set-mechanisms default      as a stock platform has it")]
+pub struct SetMechanisms {
+    /// Which.
+    #[arg(value_parser = clap::builder::PossibleValuesParser::new(Mechanisms::WORDS.iter().map(|(w, _)| *w)))]
+    mechanisms: String,
+}
+
+impl SetMechanisms {
+    pub fn call(self) -> Call {
+        Call::SetMechanisms { mechanisms: self.mechanisms }
     }
 }
 
