@@ -236,6 +236,7 @@ impl<'a> Build<'a> {
             instances,
             chains: chains.collect::<Option<_>>()?,
             edges,
+            gaps: crate::overlay::Gaps::default(),
         })
     }
 

@@ -19,6 +19,12 @@ pub struct ChainGauge {
 }
 
 impl ChainGauge {
+    /// Gauges for `chains` chains; the first keep the advice of those that were there `before`.
+    pub fn all(chains: usize, before: &[Self]) -> Arc<[Self]> {
+        let advice = |c: usize| before.get(c).map(|g| g.advice.clone()).unwrap_or_default();
+        (0..chains).map(|c| Self { advice: advice(c), ..Self::default() }).collect()
+    }
+
     /// Packets that the classifier gave to the chain so far, those that were shed among them.
     pub fn received(&self) -> u64 {
         self.received.load(Relaxed)

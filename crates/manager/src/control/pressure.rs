@@ -38,6 +38,15 @@ pub struct PressureReport {
     pub limit: Option<u64>,
 }
 
+impl PressureReport {
+    /// What was done to the chain under the same name that follows this one.
+    pub fn add(&mut self, next: &Self) {
+        self.throttles += next.throttles;
+        self.throttled_s += next.throttled_s;
+        (self.target_us, self.limit) = (next.target_us, next.limit);
+    }
+}
+
 /// A queue.
 struct Edge {
     marks: Marks,
@@ -132,6 +141,16 @@ impl Pressure {
         })
     }
 
+    /// Goes on with what it knows of chains that were there before, and with their accounts.
+    pub fn follows(mut self, before: &Self, now_ns: u64) -> Self {
+        for ((chain, old), report) in self.chains.iter_mut().zip(&before.chains).zip(before.report(now_ns)) {
+            chain.limit = old.limit;
+            chain.throttles = report.throttles;
+            chain.throttled_ns = (report.throttled_s * 1e9) as u64;
+        }
+        self
+    }
+
     /// One look at everything.
     pub fn step(&mut self, now: &Readings, from: &Sources, pages: &[Option<Arc<Page>>]) {
         let now_ns = now.now_ns;
@@ -208,7 +227,7 @@ impl Pressure {
     /// Nobody yields, and every chain admits what fits.
     pub fn undo(&self, from: &Sources, pages: &[Option<Arc<Page>>]) {
         from.gauges.iter().for_each(|g| g.advice.set(u64::MAX, false));
-        for (i, page) in pages.iter().enumerate() {
+        for (i, page) in pages.iter().enumerate().take(self.yields.len()) {
             let Some(page) = page else { continue };
             (0..self.yields[i].len()).for_each(|q| page.queue_control(q).yields.store(0, Relaxed));
             wake(&from.fabric.bells[i]);
