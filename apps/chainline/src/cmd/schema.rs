@@ -4,7 +4,7 @@ use crate::exit::{Exit, WrongInput};
 use crate::{kinds, output};
 
 /// Prints the JSON Schema of the chain file, of the arguments of one kind of NF, of the report of `run`, of its control
-/// socket, of benchmark files, or of their results.
+/// socket, of benchmark files, of their results, or of the summary of `bench nfvnice`.
 ///
 /// Editors with a YAML language server complete and check chain files that begin with
 /// `# yaml-language-server: $schema=chain-file.schema.json`.
@@ -25,6 +25,9 @@ pub struct Schema {
     /// The schema of the control socket's requests and replies.
     #[arg(long, conflicts_with_all = ["kind", "report", "benchmark", "results"])]
     control: bool,
+    /// The schema of what `chainline bench nfvnice -o json` prints.
+    #[arg(long, conflicts_with_all = ["kind", "report", "benchmark", "results", "control"])]
+    nfvnice: bool,
 }
 
 const HELP: &str = "\
@@ -34,7 +37,8 @@ Examples:
   chainline schema --report
   chainline schema --benchmark
   chainline schema --results
-  chainline schema --control";
+  chainline schema --control
+  chainline schema --nfvnice";
 
 impl Schema {
     pub fn run(self) -> anyhow::Result<Exit> {
@@ -43,6 +47,7 @@ impl Schema {
             None if self.benchmark => chainline_bench::sweep::schema(),
             None if self.results => chainline_bench::report::schema(),
             None if self.control => chainline_ctl::schema(),
+            None if self.nfvnice => chainline_bench::nfvnice::summary::schema(),
             None => chainline_chain::schema(),
             Some(name) => {
                 let registry = kinds::registry();
