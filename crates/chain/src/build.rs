@@ -2,7 +2,7 @@
 
 use crate::diag::Diagnostics;
 use crate::load::{Host, recheck};
-use crate::model::{BUFFERS, Chain, File, Isolation, Nf, Spec};
+use crate::model::{BUFFERS, Backpressure, Chain, File, Isolation, Nf, Spec};
 use crate::plan::{
     ChainPlan, EdgePlan, End, Host as Hosted, InstancePlan, NfPlan, Plan, PortPlan, QueuePlan, StagePlan,
 };
@@ -224,6 +224,7 @@ impl<'a> Build<'a> {
             name: file.metadata.name.clone(),
             manager_core,
             mechanisms: defaults.mechanisms,
+            backpressure: backpressure(self.spec),
             buffers: defaults.buffers.unwrap_or_else(|| buffers(self.spec, &edges)),
             max_frame_bytes: defaults.max_frame_bytes,
             reserved: self.spec.cores.iter().filter(|(_, c)| c.reserved).map(|(core, _)| *core).collect(),
@@ -268,6 +269,13 @@ impl<'a> Build<'a> {
         };
         self.members.iter().zip(queues).map(plan).collect()
     }
+}
+
+/// Under overload all packets take about the same time, so half of the 99th percentile leaves room for the rest.
+fn backpressure(spec: &Spec) -> Backpressure {
+    let asked = spec.defaults.backpressure;
+    let slo = spec.slo.and_then(|s| s.p99_us).map(|us| (us / 2.0).max(10.0));
+    Backpressure { target_us: asked.target_us.or(slo), ..asked }
 }
 
 fn small(hop: usize) -> u8 {

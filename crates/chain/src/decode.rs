@@ -6,6 +6,7 @@
 mod fields;
 mod nf;
 mod port;
+mod pressure;
 mod spec;
 mod traffic;
 

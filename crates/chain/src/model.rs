@@ -4,12 +4,14 @@
 //! notation, and the JSON Schema of the file is generated from them. How text becomes these values stands in
 //! `decode`, what is sensible in `check`, what follows from them in `plan`.
 
+mod backpressure;
 mod mechanisms;
 mod net;
 mod port;
 mod sched;
 mod traffic;
 
+pub use backpressure::Backpressure;
 pub use mechanisms::Mechanisms;
 pub(crate) use net::proto_names;
 pub use net::{Match, NumRange, Prefix, proto_name, proto_number};
@@ -154,6 +156,8 @@ pub struct Defaults {
     pub sched: Sched,
     /// Which of the mechanisms against wasted work are in force.
     pub mechanisms: Mechanisms,
+    /// When overloaded chains shed at their entry, and how many packets they have inside.
+    pub backpressure: Backpressure,
 }
 
 impl Default for Defaults {
@@ -169,6 +173,7 @@ impl Default for Defaults {
             cores: Vec::new(),
             sched: Sched::default(),
             mechanisms: Mechanisms::default(),
+            backpressure: Backpressure::default(),
         }
     }
 }

@@ -17,6 +17,8 @@ pub struct Plan {
     pub reserved: Vec<usize>,
     /// Which mechanisms against wasted work are in force.
     pub mechanisms: crate::model::Mechanisms,
+    /// Backpressure, with a target if the file gives one or a service level.
+    pub backpressure: crate::model::Backpressure,
     /// Buffers in each tenant's region.
     pub buffers: u32,
     /// Largest frame in bytes without FCS that a buffer must hold. 0: the largest that any port reports.

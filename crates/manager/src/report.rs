@@ -1,7 +1,7 @@
 //! What a run says: the numbers of an interval while it lasts, and the report at its end. Every number here was
 //! measured; what this host cannot measure is `null`. Rates are of packets and bits without FCS, preamble and gap.
 
-use crate::control::{ControlReport, Ended as ControlEnded, Standing};
+use crate::control::{ControlReport, Ended as ControlEnded, PressureReport, Standing};
 use crate::dataplane::{ChainLedger, Snapshot};
 use crate::environment::Environment;
 use crate::fabric::Fabric;
@@ -80,6 +80,10 @@ pub struct ChainReport {
     pub dropped: Drops,
     /// Of the dropped ones, those dropped for lack of room after at least one NF had worked on them.
     pub wasted: u64,
+    /// Packets that were marked "congestion experienced" (RFC 3168).
+    pub ecn_marked: u64,
+    /// What backpressure did.
+    pub backpressure: PressureReport,
     /// Packets still inside at the end.
     pub held: u64,
     /// Packets sent a second.
@@ -215,7 +219,7 @@ impl Report {
         let mut balanced = true;
         let (mut received, mut transmitted, mut held) = (0, 0, 0);
         let mut chains = BTreeMap::new();
-        for (plan, c) in e.plan.chains.iter().zip(&e.last.chains) {
+        for (id, (plan, c)) in e.plan.chains.iter().zip(&e.last.chains).enumerate() {
             let dropped = chain_drops(c, &plan.hops, &declared);
             for (reason, n) in &dropped {
                 *all.entry(reason.clone()).or_default() += n;
@@ -230,6 +234,8 @@ impl Report {
                 shed: c.shed,
                 dropped,
                 wasted: c.wasted(),
+                ecn_marked: c.ecn_marked,
+                backpressure: e.control.pressure.get(id).copied().unwrap_or_default(),
                 held: c.held,
                 pps: c.transmitted as f64 / seconds,
                 bps: c.transmitted_bytes as f64 * 8.0 / seconds,

@@ -15,6 +15,7 @@
 
 mod bytes;
 pub mod checksum;
+pub mod ecn;
 pub mod ether;
 pub mod ipv4;
 pub mod ipv6;

@@ -6,6 +6,8 @@
 //!   room in the return queue alone, and drops there what then does not fit into the next queue.
 //! - A packet is in one queue or in this process's custody; [`Status::busy`](chainline_shm::page::Status) is not
 //!   0 while it is in custody, so the manager can tell a quiet instance from one that works.
+//! - *Yield*: before each burst the manager's word about the queue is looked at. One whose packets would only wait in
+//!   an overloaded queue further down stays as it is, and the others are served.
 //! - Bursts keep their order. Queues are served by deficit round robin (Shreedhar and Varghese 1996), counted in
 //!   packets, so one chain cannot block another behind it (D3).
 
@@ -61,6 +63,12 @@ const TICK_NS: u64 = 10_000_000;
 #[inline]
 fn add(counter: &AtomicU64, n: u64) {
     counter.store(counter.load(Relaxed).wrapping_add(n), Relaxed);
+}
+
+/// Whether the manager says that nothing is to be taken from queue `q` for now. Who is told to end empties it.
+#[inline]
+fn yields(page: &Page, q: usize) -> bool {
+    page.queue_control(q).yields.load(Relaxed) != 0 && page.control().stop.load(Relaxed) == 0
 }
 
 impl Host {
@@ -134,7 +142,9 @@ impl Host {
     /// Whether there is anything to do: asked before sleeping.
     pub(crate) fn has_work(&mut self) -> bool {
         let outlets = &mut self.outlets;
-        self.page.control().stop.load(Relaxed) != 0 || self.inlets.iter_mut().any(|i| Self::ready(i, outlets))
+        let page = &self.page;
+        let mut inlets = self.inlets.iter_mut().enumerate();
+        page.control().stop.load(Relaxed) != 0 || inlets.any(|(q, i)| !yields(page, q) && Self::ready(i, outlets))
     }
 
     /// Handles one burst from queue `q`.
@@ -144,6 +154,9 @@ impl Host {
         let waiting = inlet.consumer.available(self.batch * 2);
         if waiting == 0 {
             return Served::Empty;
+        }
+        if yields(&self.page, q) {
+            return Served::Blocked;
         }
         if inlet.blocked {
             if !inlet.needs.iter().all(|&o| self.outlets[o].has_half_free()) {

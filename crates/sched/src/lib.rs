@@ -2,7 +2,7 @@
 //! is told.
 //!
 //! Pure, and tested as such: [`load`] (arrival rate, service time), [`shares`] (the formula of NFVnice, section 3.2),
-//! [`jain`]. The rest talks to the kernel: [`task`] (policies, nice, slice, affinity), [`weights`] (CPU weights through
+//! [`jain`], [`pressure`] (overloaded queues, and how many packets a chain should have inside). The rest talks to the kernel: [`task`] (policies, nice, slice, affinity), [`weights`] (CPU weights through
 //! one trait with several back ends: cgroup v2, cgroup v1, nice, none), [`rr`] (the system's round-robin slice),
 //! [`reserve`] (cores that other processes are moved off).
 //!
@@ -13,6 +13,7 @@
 
 pub mod jain;
 pub mod load;
+pub mod pressure;
 pub mod reserve;
 pub mod rr;
 pub mod shares;

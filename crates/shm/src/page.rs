@@ -22,6 +22,13 @@ pub struct Control {
     pub stop: AtomicU32,
 }
 
+/// The manager's word about one input queue.
+#[repr(C, align(64))]
+pub struct QueueControl {
+    /// Not 0: take nothing from it for now, as a queue further down is overloaded.
+    pub yields: AtomicU32,
+}
+
 /// Written by the instance.
 #[repr(C, align(128))]
 pub struct Status {
@@ -153,6 +160,8 @@ impl CostHistogram {
 // SAFETY: atomics and padding only.
 unsafe impl Atomics for Control {}
 // SAFETY: atomics and padding only.
+unsafe impl Atomics for QueueControl {}
+// SAFETY: atomics and padding only.
 unsafe impl Atomics for Status {}
 // SAFETY: atomics and padding only.
 unsafe impl Atomics for QueueStats {}
@@ -173,8 +182,11 @@ pub struct PageLayout {
 impl PageLayout {
     const QUEUES: usize = size_of::<Control>() + size_of::<Status>();
 
-    fn nfs_at(&self) -> usize {
+    fn controls_at(&self) -> usize {
         Self::QUEUES + self.queues * size_of::<QueueStats>()
+    }
+    fn nfs_at(&self) -> usize {
+        self.controls_at() + self.queues * size_of::<QueueControl>()
     }
     fn holds_at(&self) -> usize {
         self.nfs_at() + self.counters.len() * size_of::<NfStats>()
@@ -191,7 +203,7 @@ impl PageLayout {
     pub fn bytes(&self) -> Result<usize, MapError> {
         let counters = self.counters.iter().try_fold(0usize, |sum, n| sum.checked_add(*n));
         let parts = [
-            (Some(self.queues), size_of::<QueueStats>()),
+            (Some(self.queues), size_of::<QueueStats>() + size_of::<QueueControl>()),
             (Some(self.counters.len()), size_of::<NfStats>()),
             (Some(self.holds), 16),
             (counters, 8),
@@ -256,6 +268,14 @@ impl Page {
         self.at(PageLayout::QUEUES + i * size_of::<QueueStats>())
     }
 
+    /// The manager's word about an input queue.
+    #[inline]
+    #[must_use]
+    pub fn queue_control(&self, i: usize) -> &QueueControl {
+        assert!(i < self.layout.queues, "queue {i} of {}", self.layout.queues);
+        self.at(self.layout.controls_at() + i * size_of::<QueueControl>())
+    }
+
     /// Statistics of an NF.
     #[inline]
     #[must_use]
@@ -288,7 +308,7 @@ impl Page {
 
 const _: () = {
     assert!(size_of::<Control>() == 128 && size_of::<Status>() == 128 && size_of::<QueueStats>() == 64);
-    assert!(size_of::<NfStats>().is_multiple_of(64));
+    assert!(size_of::<NfStats>().is_multiple_of(64) && size_of::<QueueControl>() == 64);
 };
 
 #[cfg(test)]
@@ -349,6 +369,7 @@ mod tests {
         let page = Page::create(PageLayout { queues: 3, counters: vec![2, 0, 5], holds: 4 }).unwrap();
         for q in 0..3 {
             page.queue(q).packets.store(100 + q as u64, Relaxed);
+            page.queue_control(q).yields.store(400 + q as u32, Relaxed);
         }
         for n in 0..3 {
             page.nf(n).received.store(200 + n as u64, Relaxed);
@@ -358,6 +379,7 @@ mod tests {
         page.holds().iter().for_each(|h| h.store(9, Relaxed));
         let other = Page::open(page.mapping().dup_fd().unwrap(), page.layout.clone()).unwrap();
         assert_eq!(other.queue(2).packets.load(Relaxed), 102);
+        assert_eq!([0, 1, 2].map(|q| other.queue_control(q).yields.load(Relaxed)), [400, 401, 402]);
         assert_eq!(other.nf(1).received.load(Relaxed), 201);
         assert_eq!(other.nf(1).cost.snapshot().iter().sum::<u64>(), 1);
         assert_eq!(other.counters(2).iter().map(|c| c.load(Relaxed)).collect::<Vec<_>>(), [302; 5]);

@@ -108,6 +108,12 @@ impl Ring {
         self.header().producer.tail.load(Ordering::Acquire)
     }
 
+    /// Packets ever taken out, modulo 2^32.
+    #[must_use]
+    pub fn popped(&self) -> u32 {
+        self.header().consumer.head.load(Ordering::Acquire)
+    }
+
     /// Whether nothing is inside.
     #[must_use]
     pub fn is_empty(&self) -> bool {

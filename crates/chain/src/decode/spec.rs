@@ -1,7 +1,7 @@
 //! The file's frame: metadata, defaults, chains, service level.
 
 use super::fields::Fields;
-use super::{Broken, Decoder, nf, port};
+use super::{Broken, Decoder, nf, port, pressure};
 use crate::diag::Diagnostic;
 use crate::model::{
     API_VERSION, BATCH, BUFFERS, CHAIN_WEIGHT, Chain, Core, Defaults, FRAME_BYTES, Fabric, File, Isolation, KIND,
@@ -145,6 +145,7 @@ fn defaults(d: &mut Decoder, node: &Node) -> Option<Defaults> {
         cores: f.optional(d, "cores", Decoder::cores).unwrap_or_default(),
         sched: f.optional(d, "sched", nf::sched).unwrap_or_default(),
         mechanisms: f.optional(d, "mechanisms", |d, n| d.word(n, Mechanisms::WORDS)).unwrap_or_default(),
+        backpressure: f.optional(d, "backpressure", pressure::backpressure).unwrap_or_default(),
     };
     f.finish(d);
     Some(defaults)

@@ -3,14 +3,16 @@
 //!
 //! It never touches the data path: it reads queues, pages and gauges with relaxed loads, and is spoken to through a
 //! channel ([`Order`]). Each millisecond it makes one [`Readings`], which whatever decides something is handed: the CPU
-//! shares here, every 10 ms; backpressure belongs beside them (`Loop::millisecond`).
+//! shares every 10 ms, and backpressure (`Loop::millisecond`).
 
 mod gauges;
 mod kernel;
+mod pressure;
 mod readings;
 mod shares;
 
-pub use gauges::ChainGauge;
+pub use gauges::{Advice, ChainGauge};
+pub use pressure::PressureReport;
 use readings::Readings;
 
 use crate::dataplane::Event;
@@ -23,6 +25,7 @@ use chainline_sched::weights::Kind;
 use chainline_sched::{Policy, Task};
 use chainline_shm::Page;
 use kernel::Kernel;
+use pressure::Pressure;
 use readings::Sources;
 use rustix::thread::ClockId;
 use rustix::time::clock_gettime;
@@ -109,6 +112,8 @@ pub struct Ended {
     pub instances: Vec<Option<Standing>>,
     /// Arrival rate, service time and load of each NF, as last read.
     pub loads: Vec<(f64, Option<f64>, f64)>,
+    /// What backpressure did, by chain; empty without it.
+    pub pressure: Vec<PressureReport>,
 }
 
 /// Speaks for an operator while a run lasts.
@@ -195,6 +200,8 @@ struct Loop {
     pages: Vec<Option<Arc<Page>>>,
     kernel: Kernel,
     shares: Shares,
+    /// None if the mechanisms have none.
+    pressure: Option<Pressure>,
     cores: Vec<Vec<usize>>,
     rr: Option<RrSlice>,
     reserved: Option<Reserved>,
@@ -215,6 +222,7 @@ impl Loop {
             pages: vec![None; plan.instances.len()],
             kernel: Kernel::new(plan.instances.len(), plan.mechanisms.weights(), real_time),
             shares: Shares::new(plan.instances.iter().map(|i| i.sched).collect(), cores.clone()),
+            pressure: Pressure::new(&plan),
             cores,
             rr: None,
             reserved: None,
@@ -265,6 +273,9 @@ impl Loop {
     /// One reading, and everybody who decides something by it.
     fn millisecond(&mut self) {
         self.readings.read(&self.from, &self.pages, self.from.fabric.clock.now_ns());
+        if let Some(pressure) = &mut self.pressure {
+            pressure.step(&self.readings, &self.from, &self.pages);
+        }
         if self.from.plan.mechanisms.weights() && self.readings.tick.is_multiple_of(shares::APPLY_EVERY) {
             self.shares.apply(&self.readings, &mut self.kernel);
         }
@@ -277,6 +288,9 @@ impl Loop {
         match order {
             Order::Up(i, page, tid) => {
                 self.readings.restarted(&self.from.plan, i);
+                if let Some(pressure) = &self.pressure {
+                    pressure.restarted(i, &page);
+                }
                 self.pages[i] = Some(page);
                 // What the kernel refuses is said by it.
                 let _ = self.kernel.schedule(i, tid, self.is_thread(i), &self.task(i));
@@ -417,12 +431,16 @@ impl Loop {
         Ended {
             report,
             instances: (0..self.cores.len()).map(standing).collect(),
+            pressure: self.pressure.as_ref().map(|p| p.report(self.readings.now_ns)).unwrap_or_default(),
             loads: self.readings.nfs.iter().map(|n| (n.arrival_pps, n.service_ns, n.load)).collect(),
         }
     }
 
     /// Leaves the host as it was.
     fn undo(&mut self) {
+        if let Some(pressure) = &self.pressure {
+            pressure.undo(&self.from, &self.pages);
+        }
         self.reserved = None;
         self.rr = None;
         (0..self.cores.len()).for_each(|i| self.kernel.leave(i));

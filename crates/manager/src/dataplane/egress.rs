@@ -2,10 +2,13 @@
 
 use super::ingress::copy_to;
 use super::origins::Origins;
-use super::{Dataplane, Event};
+use super::{Dataplane, Event, Ledger};
+use crate::buffers::Buffers;
+use crate::control::ChainGauge;
 use crate::ports::{Frame, PORT_BURST};
 use arrayvec::ArrayVec;
-use chainline_shm::{Bell, Consumer, HEADROOM, clock::ticks};
+use chainline_packet::ecn;
+use chainline_shm::{Bell, BufId, Consumer, Desc, HEADROOM, clock::ticks};
 
 /// The last queue of a chain, or a queue of diverted packets.
 pub(crate) struct Egress {
@@ -42,11 +45,24 @@ fn offer_room(consumer: &Consumer, bell: &Bell) {
     }
 }
 
+/// Marks packets of chains that are overloaded "congestion experienced": here, and not at the entry, as it is then the
+/// last thing that happens to a packet. No NF rewrites or drops it any more, and sources hear of it a queue earlier.
+fn mark(frames: &[(Frame, u16)], buffers: &mut Buffers, gauges: &[ChainGauge], ledger: &mut Ledger) {
+    let mut loan = buffers.open();
+    for (f, chain) in frames.iter().filter(|(_, chain)| gauges[usize::from(*chain)].advice.marks()) {
+        let desc = Desc { buf: BufId::new(f.index, 0), off: f.off, len: f.len, ..Desc::default() };
+        let whole = usize::from(f.off)..usize::from(f.off) + usize::from(f.len);
+        if loan.take(desc).and_then(|buffer| buffer.get_mut(whole)).is_some_and(ecn::mark) {
+            ledger.account(usize::from(*chain), f.at).ecn_marked += 1;
+        }
+    }
+}
+
 impl Dataplane {
     /// Sends a burst. Returns how many packets moved.
     #[inline]
     pub(super) fn transmit(&mut self, e: usize) -> usize {
-        let Self { egress, ports, tenants, ledger, entries, clock, events, .. } = self;
+        let Self { egress, ports, tenants, ledger, entries, clock, events, gauges, marking, .. } = self;
         let egress = &mut egress[e];
         let buffers = &mut tenants[egress.tenant];
         let mut moved = 0;
@@ -88,6 +104,9 @@ impl Dataplane {
                     let _ = events.send(Event::Lied { instance: *instance, found });
                 }
             }
+        }
+        if *marking && moved > 0 {
+            mark(&egress.pending, &mut tenants[egress.tenant], gauges, ledger);
         }
         if moved > 0 && egress.tenant != egress.home {
             egress.pending.retain(|(f, chain)| {

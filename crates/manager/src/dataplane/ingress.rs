@@ -3,10 +3,12 @@
 use super::Dataplane;
 use crate::buffers::Buffers;
 use crate::classifier::Classifier;
+use crate::control::Advice;
 use crate::ports::{Frame, PORT_BURST};
 use arrayvec::ArrayVec;
 use chainline_packet::{Layers, flow_hash, parse};
 use chainline_shm::{Bell, BufId, Desc, HEADROOM, Producer};
+use std::sync::Arc;
 
 /// A port that chains begin at.
 pub(crate) struct Ingress {
@@ -34,7 +36,11 @@ pub(crate) struct Entry {
     pub bell: Option<Bell>,
     pub wake_at: u32,
     pub tenant: usize,
-    /// Most packets inside at once.
+    /// What the control loop advises.
+    pub advice: Arc<Advice>,
+    /// Most packets inside at once, as it advised when last asked: within a burst that is not to change.
+    pub advised: u64,
+    /// Most packets inside at once, as the file says.
     pub limit: u64,
     /// Packets inside now.
     pub inside: u64,
@@ -45,13 +51,20 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    /// Asks what the control loop advises.
+    #[inline]
+    pub fn heed(&mut self) {
+        self.advised = self.advice.limit();
+    }
+
     /// Packets that could be admitted now, at most `want`.
     #[inline]
     fn room(&mut self, want: u32) -> u32 {
         if self.paused {
             return 0;
         }
-        let limit = u32::try_from(self.limit.saturating_sub(self.inside)).unwrap_or(u32::MAX);
+        let limit = self.limit.min(self.advised);
+        let limit = u32::try_from(limit.saturating_sub(self.inside)).unwrap_or(u32::MAX);
         self.producer.room(want).min(limit).min(want)
     }
 
@@ -77,6 +90,10 @@ impl Dataplane {
         let Self { ingress, ports, entries, tenants, ledger, .. } = self;
         let ingress = &mut ingress[i];
         let port = &mut ports[ingress.port];
+        // With many chains at a port it is done when the gauges are shown.
+        if let Some(c) = ingress.classifier.only() {
+            entries[usize::from(c)].heed();
+        }
         let mut max = PORT_BURST as u32;
         if port.lossless() {
             // A chain that has the port to itself may wait for a dead NF; among others it sheds, and they go on.

@@ -116,6 +116,8 @@ pub struct ChainLedger {
     pub nf_down: u64,
     /// Ready to leave when the run ended, but the port took no more: lost after work.
     pub port_full: u64,
+    /// Marked "congestion experienced".
+    pub ecn_marked: u64,
     /// Inside the chain.
     pub held: u64,
     /// Nanoseconds from receipt to hand-over to the egress port.
@@ -140,6 +142,7 @@ impl ChainLedger {
             nf_died: 0,
             nf_down: 0,
             port_full: 0,
+            ecn_marked: 0,
             held: 0,
             latency: latencies(),
             jitter: Jitter::default(),
@@ -159,6 +162,7 @@ impl ChainLedger {
         self.nf_died += other.nf_died;
         self.nf_down += other.nf_down;
         self.port_full += other.port_full;
+        self.ecn_marked += other.ecn_marked;
         self.held += other.held;
         if let (Some(sum), Some(h)) = (&mut self.latency, &other.latency) {
             // Both have the same bounds, so this cannot fail.

@@ -26,7 +26,7 @@ use chainline_chain::plan::{End, Plan};
 use chainline_shm::{Bell, Clock, Consumer, Page, Producer, clock::ticks};
 use egress::Egress;
 use ingress::{Entry, Ingress};
-use origins::Origins;
+pub(crate) use origins::Origins;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
@@ -138,6 +138,8 @@ pub struct Dataplane {
     /// Where the control loop sees the chains' counts.
     pub(crate) gauges: Arc<[ChainGauge]>,
     pub(crate) gauges_at: u64,
+    /// Whether packets of any chain are to be marked.
+    pub(crate) marking: bool,
 }
 
 impl Dataplane {
@@ -176,6 +178,8 @@ impl Dataplane {
                 bell,
                 wake_at: 32.min(edge.capacity / 2),
                 tenant: fabric.tenant_of(&plan, id),
+                advice: gauges[id].advice.clone(),
+                advised: u64::MAX,
                 limit: if c.max_in_flight == 0 { u64::MAX } else { c.max_in_flight.into() },
                 inside: 0,
                 paused: false,
@@ -238,6 +242,7 @@ impl Dataplane {
             close_errors: Vec::new(),
             gauges,
             gauges_at: 0,
+            marking: false,
         })
     }
 

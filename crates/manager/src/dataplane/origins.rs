@@ -29,6 +29,17 @@ impl Origins {
         chain == self.own || self.all.get(usize::from(chain) / 64).is_some_and(|word| word & 1 << (chain % 64) != 0)
     }
 
+    /// All of them.
+    pub fn chains(&self) -> impl Iterator<Item = u16> + '_ {
+        let only = Some(self.own).filter(|c| self.all.is_empty() && *c != u16::MAX);
+        let bits = self
+            .all
+            .iter()
+            .zip(0u16..)
+            .flat_map(|(word, i)| (0..64).filter(move |bit| word & 1 << bit != 0).map(move |bit| i * 64 + bit));
+        only.into_iter().chain(bits)
+    }
+
     /// For each edge and for the return queue of each instance.
     pub fn of(plan: &Plan) -> (Vec<Self>, Vec<Self>) {
         let mut edges: Vec<BTreeSet<u16>> = vec![BTreeSet::new(); plan.edges.len()];

@@ -78,16 +78,19 @@ impl Dataplane {
         }
     }
 
-    /// Shows the control loop what chains received and shed: as often as it looks.
+    /// Shows the control loop what chains received and shed, and takes its advice: as often as it looks.
     fn show_gauges(&mut self, now: u64) {
         if now < self.gauges_at {
             return;
         }
         self.gauges_at = now + self.clock.ticks_in(GAUGES_NS);
+        let now_ns = self.clock.at_ns(now);
         for (chain, gauge) in self.gauges.iter().enumerate() {
             let (received, refused) = self.ledger.at_entry(chain);
-            gauge.show(received, refused);
+            gauge.show(received, refused, self.entries[chain].inside, now_ns);
+            self.entries[chain].heed();
         }
+        self.marking = self.gauges.iter().any(|g| g.advice.marks());
     }
 
     /// A sleeper with packets in a queue, seen twice: its producers found it not worth waking it, and nothing more
@@ -100,11 +103,13 @@ impl Dataplane {
         }
         for view in self.instances.iter_mut().filter(|v| v.down.is_none()) {
             let rings = &self.fabric.rings;
+            // Nor is one of use that yields, until it is told otherwise.
+            let yields = |q| view.page.as_ref().is_some_and(|p| p.queue_control(q).yields.load(Relaxed) != 0);
+            let waits = view.inputs.iter().enumerate().any(|(q, &e)| !rings[e].is_empty() && !yields(q));
             let due = view.bell.is_asleep()
-                && view.inputs.iter().any(|&e| !rings[e].is_empty())
+                && waits
                 && !view.outputs.iter().any(|&e| rings[e].len() > rings[e].capacity() / 2);
             let passes = view.page.as_ref().map_or(0, |p| p.status().passes.load(Relaxed));
-            let waits = view.inputs.iter().any(|&e| !rings[e].is_empty());
             view.still = if waits && passes == view.passes { view.still + 1 } else { 0 };
             view.passes = passes;
             if due && view.due || view.still >= STILL_SWEEPS {

@@ -1,0 +1,286 @@
+//! Backpressure, once a millisecond: which queues are overloaded, which chains therefore shed at their entry, which
+//! instances yield, and how many packets each chain may have inside.
+
+use super::gauges::ChainGauge;
+use super::readings::{Readings, Sources};
+use crate::dataplane::Origins;
+use chainline_chain::plan::Plan;
+use chainline_sched::pressure::{Average, Bounds, Limit, Marks, Progress, Queue, State, Stretch};
+use chainline_sched::shares::meeting;
+use chainline_shm::{Bell, Page};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Time inside that is aimed at when the file says nothing: microseconds. Short against the slices of the kernel and what
+/// stock queues hold, long against what a change of the task costs.
+const TARGET_US: f64 = 500.0;
+/// As much for each instance on the path: a change of the task takes about 3 us, which is 2 % of it.
+const TARGET_US_A_HOP: f64 = 150.0;
+/// ECN marks from this part of the chain's limit on, so that sources hear of it before packets are shed.
+const ECN_PART: f64 = 0.5;
+
+/// What backpressure did to a chain.
+#[derive(Clone, Copy, Debug, Default, Serialize, schemars::JsonSchema)]
+pub struct PressureReport {
+    /// Times that a queue on its path was overloaded.
+    pub throttles: u64,
+    /// Seconds in which it admitted nothing because of that.
+    pub throttled_s: f64,
+    /// Time that packets were to spend inside under overload, in microseconds; `null` without backpressure.
+    pub target_us: Option<f64>,
+    /// Packets that it might have inside when last looked at, those that NFs hold not among them; `null`: what its queues
+    /// hold.
+    pub limit: Option<u64>,
+}
+
+/// A queue.
+struct Edge {
+    marks: Marks,
+    queue: Queue,
+    average: Average,
+    /// The chains whose packets can be in it.
+    chains: Vec<usize>,
+    /// The input queues whose packets can come to it: instance, and which of its own.
+    upstream: Vec<(usize, usize)>,
+}
+
+struct Chain {
+    bounds: Bounds,
+    limit: Limit,
+    /// Chains with the same number meet on cores.
+    group: usize,
+    /// The instances on its path.
+    instances: Vec<usize>,
+    /// Overloaded queues.
+    throttled_by: u32,
+    /// Since when there are any.
+    since_ns: u64,
+    throttles: u64,
+    throttled_ns: u64,
+}
+
+/// See the module.
+pub struct Pressure {
+    edges: Vec<Edge>,
+    chains: Vec<Chain>,
+    groups: Vec<(Stretch, Vec<usize>)>,
+    /// Overloaded queues downstream of each input queue, by instance.
+    yields: Vec<Vec<u32>>,
+    /// Whether ECN marks.
+    ecn: bool,
+    marks: Vec<bool>,
+}
+
+impl Pressure {
+    /// Of a plan whose mechanisms have backpressure; else nothing, that does nothing.
+    pub fn new(plan: &Plan) -> Option<Self> {
+        let spec = plan.backpressure;
+        if !plan.mechanisms.backpressure() {
+            return None;
+        }
+        let (origins, _) = Origins::of(plan);
+        let edge = |(e, p): (usize, &chainline_chain::plan::EdgePlan)| Edge {
+            marks: Marks::of(p.capacity, spec.high, spec.low, spec.threshold_us * 1e3),
+            queue: Queue::default(),
+            average: Average::default(),
+            chains: origins[e].chains().map(usize::from).collect(),
+            upstream: Vec::new(),
+        };
+        let mut edges: Vec<Edge> = plan.edges.iter().enumerate().map(edge).collect();
+        upstream(plan, &mut edges);
+        let mut most = vec![0u64; plan.chains.len()];
+        for (p, e) in plan.edges.iter().zip(&edges) {
+            e.chains.iter().for_each(|c| most[*c] += u64::from(p.capacity));
+        }
+        let groups = groups(plan);
+        let chains = plan.chains.iter().enumerate().map(|(c, chain)| {
+            let mut instances: Vec<usize> = chain.hops.iter().map(|nf| plan.nfs[*nf].instance).collect();
+            instances.dedup();
+            let bursts = instances.iter().map(|i| u64::from(plan.instances[*i].batch)).sum::<u64>();
+            let usual = TARGET_US.max(TARGET_US_A_HOP * instances.len() as f64);
+            let (group, most) = (groups[c], most[c]);
+            Chain {
+                bounds: Bounds {
+                    target_ns: spec.target_us.unwrap_or(usual) * 1e3,
+                    least: (bursts + 32).min(most),
+                    most,
+                },
+                limit: Limit::default(),
+                group,
+                instances,
+                throttled_by: 0,
+                since_ns: 0,
+                throttles: 0,
+                throttled_ns: 0,
+            }
+        });
+        let chains: Vec<Chain> = chains.collect();
+        let mut members = vec![Vec::new(); groups.iter().map(|g| g + 1).max().unwrap_or(0)];
+        chains.iter().enumerate().for_each(|(c, chain)| members[chain.group].push(c));
+        Some(Self {
+            edges,
+            groups: members.into_iter().map(|m| (Stretch::new(m.len()), m)).collect(),
+            yields: plan.instances.iter().map(|i| vec![0; i.queues.len()]).collect(),
+            marks: vec![false; chains.len()],
+            chains,
+            ecn: spec.ecn,
+        })
+    }
+
+    /// One look at everything.
+    pub fn step(&mut self, now: &Readings, from: &Sources, pages: &[Option<Arc<Page>>]) {
+        let now_ns = now.now_ns;
+        self.marks.fill(false);
+        for e in 0..self.edges.len() {
+            let edge = &mut self.edges[e];
+            let before = edge.queue.state() == State::Throttle;
+            let after = edge.queue.step(&edge.marks, now_ns, now.queues[e], from.fabric.rings[e].popped());
+            if self.ecn {
+                let average = edge.average.add(now_ns, now.queues[e]);
+                for &c in &edge.chains {
+                    let limit = (self.chains[c].limit.now() as f64 * ECN_PART).min(f64::from(edge.marks.low));
+                    self.marks[c] |= average >= limit.max(1.0);
+                }
+            }
+            if before != (after == State::Throttle) {
+                self.turn(e, !before, now_ns, from, pages);
+            }
+        }
+        for g in 0..self.groups.len() {
+            let (stretch, members) = &mut self.groups[g];
+            let chains = &mut self.chains;
+            let times = stretch.step(now_ns, |i| chains[members[i]].limit.shows());
+            for &c in members.iter() {
+                let (chain, gauge): (&mut Chain, &ChainGauge) = (&mut chains[c], &from.gauges[c]);
+                // An NF may hold packets until others come: they are not in the way of those.
+                let held = |i: &usize| pages[*i].as_ref().map_or(0, |p| p.status().held.load(Relaxed));
+                let held = chain.instances.iter().map(held).fold(0, u64::saturating_add);
+                let mut progress: Progress = gauge.progress();
+                progress.inside = progress.inside.saturating_sub(held);
+                let limit = chain.limit.step(&chain.bounds, times, progress);
+                let limit = if chain.throttled_by > 0 { 0 } else { limit.saturating_add(held) };
+                gauge.advice.set(limit, self.marks[c]);
+            }
+        }
+    }
+
+    /// A queue is overloaded from now on, or not any more.
+    fn turn(&mut self, e: usize, on: bool, now_ns: u64, from: &Sources, pages: &[Option<Arc<Page>>]) {
+        for &c in &self.edges[e].chains {
+            let chain = &mut self.chains[c];
+            if on {
+                chain.throttled_by += 1;
+                if chain.throttled_by == 1 {
+                    (chain.since_ns, chain.throttles) = (now_ns, chain.throttles + 1);
+                }
+            } else {
+                chain.throttled_by -= 1;
+                if chain.throttled_by == 0 {
+                    chain.throttled_ns += now_ns.saturating_sub(chain.since_ns);
+                }
+            }
+        }
+        for &(i, q) in &self.edges[e].upstream {
+            let count = &mut self.yields[i][q];
+            let before = *count > 0;
+            *count = if on { *count + 1 } else { *count - 1 };
+            if before != (*count > 0)
+                && let Some(page) = &pages[i]
+            {
+                page.queue_control(q).yields.store(u32::from(*count > 0), Relaxed);
+                wake(&from.fabric.bells[i]);
+            }
+        }
+    }
+
+    /// An instance has a new page: it is told what the last one was told.
+    pub fn restarted(&self, i: usize, page: &Page) {
+        for (q, count) in self.yields[i].iter().enumerate() {
+            page.queue_control(q).yields.store(u32::from(*count > 0), Relaxed);
+        }
+    }
+
+    /// Nobody yields, and every chain admits what fits.
+    pub fn undo(&self, from: &Sources, pages: &[Option<Arc<Page>>]) {
+        from.gauges.iter().for_each(|g| g.advice.set(u64::MAX, false));
+        for (i, page) in pages.iter().enumerate() {
+            let Some(page) = page else { continue };
+            (0..self.yields[i].len()).for_each(|q| page.queue_control(q).yields.store(0, Relaxed));
+            wake(&from.fabric.bells[i]);
+        }
+    }
+
+    /// What it did, by chain.
+    pub fn report(&self, now_ns: u64) -> Vec<PressureReport> {
+        let one = |c: &Chain| PressureReport {
+            throttles: c.throttles,
+            throttled_s: {
+                let still = if c.throttled_by > 0 { now_ns.saturating_sub(c.since_ns) } else { 0 };
+                (c.throttled_ns + still) as f64 / 1e9
+            },
+            target_us: Some(c.bounds.target_ns / 1e3),
+            limit: Some(c.limit.now()).filter(|l| *l != u64::MAX),
+        };
+        self.chains.iter().map(one).collect()
+    }
+}
+
+/// A sleeper looks at its queues again.
+fn wake(bell: &Bell) {
+    Bell::publish_fence();
+    if bell.is_asleep() {
+        bell.ring();
+    }
+}
+
+/// Finds the input queues from which packets can come to each queue: against the paths and diverts, which have no circle.
+fn upstream(plan: &Plan, edges: &mut [Edge]) {
+    let mut feeds: Vec<Vec<(usize, usize)>> = vec![Vec::new(); plan.edges.len()];
+    for (i, instance) in plan.instances.iter().enumerate() {
+        for (q, queue) in instance.queues.iter().enumerate() {
+            let to = std::iter::once(&queue.next).chain(queue.stages.iter().flat_map(|s| &s.divert));
+            to.for_each(|&e| feeds[e].push((i, q)));
+        }
+    }
+    for (e, edge) in edges.iter_mut().enumerate() {
+        let mut found: Vec<(usize, usize)> = Vec::new();
+        let mut look = vec![e];
+        while let Some(at) = look.pop() {
+            for &(i, q) in &feeds[at] {
+                if !found.contains(&(i, q)) {
+                    found.push((i, q));
+                    look.push(plan.instances[i].queues[q].edge);
+                }
+            }
+        }
+        edge.upstream = found;
+    }
+}
+
+/// The number of the group of each chain: chains are in one group if their instances meet on cores.
+fn groups(plan: &Plan) -> Vec<usize> {
+    let cores: Vec<Vec<usize>> = plan.instances.iter().map(|i| i.cores.clone()).collect();
+    let meets = meeting(&cores);
+    let own = |c: usize| plan.chains[c].hops.iter().map(|nf| meets[plan.nfs[*nf].instance]);
+    // A chain on several groups of cores joins them.
+    let mut group: Vec<usize> = (0..cores.len()).collect();
+    for c in 0..plan.chains.len() {
+        let Some(number) = own(c).map(|m| group[m]).min() else { continue };
+        for old in own(c).map(|m| group[m]).filter(|g| *g != number).collect::<Vec<_>>() {
+            group.iter_mut().filter(|g| **g == old).for_each(|g| *g = number);
+        }
+    }
+    let mut numbers: BTreeMap<usize, usize> = BTreeMap::new();
+    let number = |c: usize| {
+        // One without NFs meets nobody.
+        let number = own(c).next().map_or(cores.len() + c, |m| group[m]);
+        let next = numbers.len();
+        *numbers.entry(number).or_insert(next)
+    };
+    (0..plan.chains.len()).map(number).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,312 @@
+//! Backpressure: when a queue is overloaded (NFVnice, section 3.3), and how many packets a chain should have inside.
+//!
+//! Pure: who calls gives the time. Nothing here allocates once it is made. Counters come from memory that NFs write: whatever they say,
+//! the results stay within their bounds.
+
+/// What a queue's length is measured by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Marks {
+    /// Packets from which on the queue is long.
+    pub high: u32,
+    /// Packets down to which it stays so. Less than `high`.
+    pub low: u32,
+    /// A long queue is overloaded if a packet waits longer than this in it: nanoseconds.
+    pub threshold_ns: f64,
+}
+
+impl Marks {
+    /// Of a queue with room for `capacity` packets; `high` and `low` are parts of it, 0 to 1.
+    #[must_use]
+    pub fn of(capacity: u32, high: f64, low: f64, threshold_ns: f64) -> Self {
+        let part = |of: f64| (f64::from(capacity) * of) as u32;
+        let high = part(high).clamp(1, capacity.max(1));
+        Self { high, low: part(low).min(high - 1), threshold_ns }
+    }
+}
+
+/// Where a queue stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum State {
+    /// All is well.
+    #[default]
+    Clear,
+    /// Long, but packets get through in time.
+    Watch,
+    /// Overloaded, until it is short again.
+    Throttle,
+}
+
+/// One queue, watched.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Queue {
+    state: State,
+    departures: Departures,
+}
+
+impl Queue {
+    /// At `now_ns` there are `len` packets in it, and `departed` (modulo 2^32) ever left it.
+    pub fn step(&mut self, marks: &Marks, now_ns: u64, len: u32, departed: u32) -> State {
+        self.departures.add(now_ns, departed);
+        self.state = if len <= marks.low {
+            State::Clear
+        } else if self.state == State::Throttle {
+            State::Throttle
+        } else if len >= marks.high && self.departures.wait_ns(len) > marks.threshold_ns {
+            State::Throttle
+        } else if len >= marks.high {
+            State::Watch
+        } else {
+            self.state
+        };
+        self.state
+    }
+
+    /// Where it stands.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.state
+    }
+}
+
+/// The rate at which packets leave a queue: a moving average that forgets in [`FORGETS_NS`].
+#[derive(Clone, Copy, Debug, Default)]
+struct Departures {
+    last: Option<(u64, u32)>,
+    per_second: Option<f64>,
+}
+
+/// Nanoseconds over which a departure rate is averaged.
+const FORGETS_NS: f64 = 10e6;
+
+impl Departures {
+    fn add(&mut self, now_ns: u64, departed: u32) {
+        let Some((then, before)) = self.last.replace((now_ns, departed)) else { return };
+        let passed = now_ns.saturating_sub(then) as f64;
+        if passed > 0.0 {
+            let now = f64::from(departed.wrapping_sub(before)) * 1e9 / passed;
+            self.per_second = Some(moved(self.per_second.unwrap_or(now), now, passed, FORGETS_NS));
+        }
+    }
+
+    /// How long the last of `len` packets waits; for ever if none leave.
+    fn wait_ns(&self, len: u32) -> f64 {
+        match self.per_second {
+            None => 0.0, // not known before the second look
+            Some(rate) if rate > 0.0 => f64::from(len) * 1e9 / rate,
+            Some(_) => f64::INFINITY,
+        }
+    }
+}
+
+/// An average that moves towards what it is told, and is nine parts in ten there after 2.3 times `forgets_ns`.
+fn moved(average: f64, now: f64, passed_ns: f64, forgets_ns: f64) -> f64 {
+    average + (now - average) * passed_ns / (passed_ns + forgets_ns)
+}
+
+/// The exponentially weighted moving average of a queue's length, by which ECN marks (NFVnice, section 3.3).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Average {
+    at_ns: u64,
+    len: f64,
+}
+
+impl Average {
+    /// Nanoseconds over which it averages: some round trips of a data centre, less than one of a continent.
+    const FORGETS_NS: f64 = 10e6;
+
+    /// There are `len` packets at `now_ns`. Returns the average.
+    pub fn add(&mut self, now_ns: u64, len: u32) -> f64 {
+        let passed = now_ns.saturating_sub(std::mem::replace(&mut self.at_ns, now_ns)) as f64;
+        self.len = moved(self.len, f64::from(len), passed, Self::FORGETS_NS);
+        self.len
+    }
+}
+
+/// What a chain's limit keeps to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bounds {
+    /// Time that packets should spend inside: nanoseconds, above 0.
+    pub target_ns: f64,
+    /// Packets that may always be inside: what bursts need to be efficient.
+    pub least: u64,
+    /// Packets that its queues hold.
+    pub most: u64,
+}
+
+/// What a chain has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// When this was: nanoseconds.
+    pub at_ns: u64,
+    /// Packets that left it, by whatever way, since it began.
+    pub left: u64,
+    /// Packets that wait or are worked on; what NFs hold is not among them.
+    pub inside: u64,
+}
+
+/// How many packets a chain may have inside, so that they spend the target's time there: by Little's law, the rate at
+/// which they leave times that time; and the least on top. That it is on top makes chains with the same cores come to
+/// the same number: without, each division between them would be as good as any other.
+///
+/// The rate is learnt only while the chain has enough to do, as otherwise it would be that of the source. While it has
+/// not, the limit grows until it is none: so a chain that stood still, or was short of packets, finds out that it can go.
+///
+/// If others use the chain's cores for longer than the target between its NFs' turns, each round takes as long whatever
+/// the limit, and the rate falls with it. Against that stands [`Stretch`].
+#[derive(Clone, Copy, Debug)]
+pub struct Limit {
+    last: Option<Progress>,
+    /// Packets a second that leave it when it has enough to do; none: not known, and so no limit.
+    rate: Option<f64>,
+    busy: bool,
+    limit: u64,
+}
+
+/// Nanoseconds over which the rate is averaged.
+const RATE_FORGETS_NS: f64 = 20e6;
+/// Nanoseconds in which a limit that nothing keeps down grows 2.7 times.
+const GROWS_NS: f64 = 100e6;
+
+impl Default for Limit {
+    fn default() -> Self {
+        Self { last: None, rate: None, busy: false, limit: u64::MAX }
+    }
+}
+
+impl Limit {
+    /// The limit that follows from what the chain has done until now, for a target that is `stretch` times as long;
+    /// [`u64::MAX`] for none. It lies within `bounds`.
+    pub fn step(&mut self, bounds: &Bounds, stretch: f64, now: Progress) -> u64 {
+        let last = self.last.replace(now).unwrap_or(now);
+        let passed = now.at_ns.saturating_sub(last.at_ns) as f64;
+        if passed <= 0.0 {
+            return self.limit;
+        }
+        // Enough to do at both ends of the time, and so most likely all the while.
+        self.busy = last.inside.min(now.inside) >= (bounds.least * 3 / 4).max(1);
+        let no_limit = bounds.most as f64 * 1e9 / bounds.target_ns;
+        if self.busy {
+            let rate = now.left.saturating_sub(last.left) as f64 * 1e9 / passed;
+            self.rate = Some(moved(self.rate.unwrap_or(no_limit), rate, passed, RATE_FORGETS_NS));
+        } else if let Some(rate) = &mut self.rate {
+            *rate = rate.max(bounds.least as f64 * 1e9 / bounds.target_ns) * (1.0 + passed / GROWS_NS);
+            self.rate = self.rate.filter(|rate| *rate < no_limit);
+        }
+        let packets = self.rate.map(|rate| rate * bounds.target_ns * stretch / 1e9 + bounds.least as f64 * stretch);
+        let limit = packets.map_or(u64::MAX, |n| n as u64);
+        self.limit = if limit < bounds.most { limit } else { u64::MAX };
+        self.limit
+    }
+
+    /// The limit now.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        self.limit
+    }
+
+    /// What had left the chain when it was last looked at, if it has a limit and enough to do: then it shows whether
+    /// another limit would be better.
+    #[must_use]
+    pub fn shows(&self) -> Option<u64> {
+        self.last.filter(|_| self.busy && self.limit != u64::MAX).map(|p| p.left)
+    }
+}
+
+/// How many times the target must be for chains that share cores.
+///
+/// Whether each round takes long as others use the cores, or as the chains are slow, is not to be seen from outside. So
+/// now and then all of them are allowed twice as many packets for a moment. If more get through by it, by the mean of
+/// the factors, the target is stretched; it goes back over some seconds. All at once, since a single one would get more
+/// through at the others' cost.
+#[derive(Clone, Debug)]
+pub struct Stretch {
+    times: f64,
+    at_ns: u64,
+    trial: Trial,
+    pause_ns: u64,
+    /// What had left each when this part of the trial began; none if it shows nothing.
+    left: Vec<Option<u64>>,
+    /// The rate of each before, packets a nanosecond.
+    before: Vec<Option<f64>>,
+}
+
+/// The parts of a trial, each with its begin; of the pause its end.
+#[derive(Clone, Copy, Debug)]
+enum Trial {
+    Pause(u64),
+    /// The rate without is measured.
+    Before(u64),
+    /// Twice as many are let in; it does not show yet.
+    Settles(u64),
+    /// The rate with them is measured.
+    With(u64),
+}
+
+/// Time of each part of a trial.
+const TRIAL_NS: u64 = 20_000_000;
+/// A trial that lets so many times as much through was right.
+const BETTER: f64 = 1.2;
+/// Time between two trials: after one that was right, and at most. The most keeps packets that came during trials, and
+/// took up to twice as long, below one in a hundred.
+const PAUSE_NS: [u64; 2] = [100_000_000, 6_400_000_000];
+/// Time in which a stretched target is forgotten.
+const STRETCH_FORGETS_NS: f64 = 10e9;
+/// The most that a target is stretched.
+const MOST_STRETCH: f64 = 1024.0;
+
+impl Stretch {
+    /// For so many chains.
+    #[must_use]
+    pub fn new(chains: usize) -> Self {
+        let [pause_ns, _] = PAUSE_NS;
+        let (left, before) = (vec![None; chains], vec![None; chains]);
+        Self { times: 1.0, at_ns: 0, trial: Trial::Pause(pause_ns), pause_ns, left, before }
+    }
+
+    /// The factor at `now_ns`; `shows` says [`Limit::shows`] of each chain.
+    pub fn step(&mut self, now_ns: u64, shows: impl Fn(usize) -> Option<u64>) -> f64 {
+        let passed = now_ns.saturating_sub(std::mem::replace(&mut self.at_ns, now_ns)) as f64;
+        self.times = (self.times * (1.0 - passed / STRETCH_FORGETS_NS)).max(1.0);
+        let over = |since: u64| now_ns.saturating_sub(since) >= TRIAL_NS;
+        match self.trial {
+            Trial::Pause(until) if now_ns >= until && (0..self.left.len()).any(|i| shows(i).is_some()) => {
+                self.mark(&shows);
+                self.trial = Trial::Before(now_ns);
+            }
+            Trial::Before(since) if over(since) => {
+                for i in 0..self.before.len() {
+                    self.before[i] = self.rate(i, now_ns - since, &shows);
+                }
+                self.trial = Trial::Settles(now_ns);
+            }
+            Trial::Settles(since) if over(since) => {
+                self.mark(&shows);
+                self.trial = Trial::With(now_ns);
+            }
+            Trial::With(since) if over(since) => {
+                let factor = |i| Some(self.rate(i, now_ns - since, &shows)? / self.before[i].filter(|b| *b > 0.0)?);
+                let (sum, n) = (0..self.left.len()).filter_map(factor).fold((0.0, 0), |(s, n), f| (s + f, n + 1));
+                if n > 0 && sum > BETTER * f64::from(n) {
+                    self.times = (self.times * 2.0).min(MOST_STRETCH);
+                    self.pause_ns = PAUSE_NS[0];
+                } else {
+                    self.pause_ns = (self.pause_ns * 2).min(PAUSE_NS[1]);
+                }
+                self.trial = Trial::Pause(now_ns.saturating_add(self.pause_ns));
+            }
+            _ => {}
+        }
+        if matches!(self.trial, Trial::Settles(_) | Trial::With(_)) { self.times * 2.0 } else { self.times }
+    }
+
+    fn mark(&mut self, shows: &impl Fn(usize) -> Option<u64>) {
+        self.left.iter_mut().enumerate().for_each(|(i, left)| *left = shows(i));
+    }
+
+    fn rate(&self, i: usize, passed_ns: u64, shows: &impl Fn(usize) -> Option<u64>) -> Option<f64> {
+        Some(shows(i)?.saturating_sub(self.left[i]?) as f64 / passed_ns.max(1) as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests;
