@@ -148,19 +148,28 @@ pub struct Progress {
 /// which they leave times that time; and the least on top. That it is on top makes chains with the same cores come to
 /// the same number: without, each division between them would be as good as any other.
 ///
-/// The rate is learnt only while the chain has enough to do, as otherwise it would be that of the source. While it has
-/// not, the limit grows until it is none: so a chain that stood still, or was short of packets, finds out that it can go.
+/// The rate is learnt only while there is a standing backlog: for [`STANDING_NS`] never less inside than half of what the
+/// target is worth. Without, it would be that of the source. And a chain that keeps up, but for a moment when somebody
+/// else had its core, is to lose nothing: then the limit grows until it is none. So a chain that stood still, or was
+/// short of packets, finds out that it can go.
 ///
 /// If others use the chain's cores for longer than the target between its NFs' turns, each round takes as long whatever
 /// the limit, and the rate falls with it. Against that stands [`Stretch`].
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
     last: Option<Progress>,
+    /// Packets a second that leave it, whatever it has to do.
+    flow: f64,
     /// Packets a second that leave it when it has enough to do; none: not known, and so no limit.
     rate: Option<f64>,
+    /// When there was last less inside than a backlog.
+    short_ns: u64,
     busy: bool,
     limit: u64,
 }
+
+/// Nanoseconds after which a backlog is a standing one.
+const STANDING_NS: u64 = 20_000_000;
 
 /// Nanoseconds over which the rate is averaged.
 const RATE_FORGETS_NS: f64 = 20e6;
@@ -169,7 +178,7 @@ const GROWS_NS: f64 = 100e6;
 
 impl Default for Limit {
     fn default() -> Self {
-        Self { last: None, rate: None, busy: false, limit: u64::MAX }
+        Self { last: None, flow: 0.0, rate: None, short_ns: 0, busy: false, limit: u64::MAX }
     }
 }
 
@@ -182,11 +191,15 @@ impl Limit {
         if passed <= 0.0 {
             return self.limit;
         }
-        // Enough to do at both ends of the time, and so most likely all the while.
-        self.busy = last.inside.min(now.inside) >= (bounds.least * 3 / 4).max(1);
+        let rate = now.left.saturating_sub(last.left) as f64 * 1e9 / passed;
+        self.flow = moved(self.flow, rate, passed, RATE_FORGETS_NS);
+        let backlog = (self.flow * bounds.target_ns / 2e9).max(bounds.least as f64 * 0.75).max(1.0);
+        if (now.inside as f64) < backlog {
+            self.short_ns = now.at_ns;
+        }
+        self.busy = now.at_ns.saturating_sub(self.short_ns) >= STANDING_NS;
         let no_limit = bounds.most as f64 * 1e9 / bounds.target_ns;
         if self.busy {
-            let rate = now.left.saturating_sub(last.left) as f64 * 1e9 / passed;
             self.rate = Some(moved(self.rate.unwrap_or(no_limit), rate, passed, RATE_FORGETS_NS));
         } else if let Some(rate) = &mut self.rate {
             *rate = rate.max(bounds.least as f64 * 1e9 / bounds.target_ns) * (1.0 + passed / GROWS_NS);
