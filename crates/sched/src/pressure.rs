@@ -47,16 +47,12 @@ impl Queue {
     /// At `now_ns` there are `len` packets in it, and `departed` (modulo 2^32) ever left it.
     pub fn step(&mut self, marks: &Marks, now_ns: u64, len: u32, departed: u32) -> State {
         self.departures.add(now_ns, departed);
-        self.state = if len <= marks.low {
-            State::Clear
-        } else if self.state == State::Throttle {
-            State::Throttle
-        } else if len >= marks.high && self.departures.wait_ns(len) > marks.threshold_ns {
-            State::Throttle
-        } else if len >= marks.high {
-            State::Watch
-        } else {
-            self.state
+        let waits = self.departures.wait_ns(len) > marks.threshold_ns;
+        self.state = match self.state {
+            _ if len <= marks.low => State::Clear,
+            State::Clear | State::Watch if len >= marks.high && waits => State::Throttle,
+            State::Clear if len >= marks.high => State::Watch,
+            as_it_was => as_it_was,
         };
         self.state
     }

@@ -17,7 +17,7 @@ pub(super) fn backpressure(d: &mut Decoder, node: &Node) -> Option<Backpressure>
     let spec = Backpressure {
         high: high.unwrap_or(usual.high),
         low: low.unwrap_or(usual.low),
-        threshold_us: f.optional(d, "threshold_us", |d, n| d.float(n, 0.0..=MOST_US)).unwrap_or(usual.threshold_us),
+        threshold_us: f.optional(d, "threshold_us", |d, n| d.float(n, 0.0..=MOST_US)),
         target_us: f.optional(d, "target_us", |d, n| d.float(n, 10.0..=MOST_US)),
         ecn: f.optional(d, "ecn", Decoder::bool).unwrap_or(usual.ecn),
     };

@@ -14,9 +14,10 @@ pub struct Backpressure {
     /// The part of a queue down to which its chains shed at their entry then; less than `high`.
     #[schemars(range(min = 0, max = 1))]
     pub low: f64,
-    /// Microseconds that packets may wait in a long queue.
+    /// Microseconds that packets may wait in a long queue. Default: 2000, or twice the target if that is more.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 60_000_000))]
-    pub threshold_us: f64,
+    pub threshold_us: Option<f64>,
     /// Microseconds that packets should spend inside a chain under overload: admission follows the rate at which they
     /// leave. Default: half of `slo.p99_us`; without that 500, or 150 for each instance on the path if that is more.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -29,6 +30,6 @@ pub struct Backpressure {
 
 impl Default for Backpressure {
     fn default() -> Self {
-        Self { high: 0.8, low: 0.6, threshold_us: 2000.0, target_us: None, ecn: false }
+        Self { high: 0.8, low: 0.6, threshold_us: None, target_us: None, ecn: false }
     }
 }

@@ -4,7 +4,7 @@
 use super::gauges::ChainGauge;
 use super::readings::{Readings, Sources};
 use crate::dataplane::Origins;
-use chainline_chain::plan::Plan;
+use chainline_chain::plan::{ChainPlan, Plan};
 use chainline_sched::pressure::{Average, Bounds, Limit, Marks, Progress, Queue, State, Stretch};
 use chainline_sched::shares::meeting;
 use chainline_shm::{Bell, Page};
@@ -18,6 +18,9 @@ use std::sync::atomic::Ordering::Relaxed;
 const TARGET_US: f64 = 500.0;
 /// As much for each instance on the path: a change of the task takes about 3 us, which is 2 % of it.
 const TARGET_US_A_HOP: f64 = 150.0;
+/// Wait in a long queue that makes it overloaded: microseconds. The loop looks each millisecond and is late at times; in
+/// a queue that is emptied quicker than that it would find nothing left.
+const THRESHOLD_US: f64 = 2000.0;
 /// ECN marks from this part of the chain's limit on, so that sources hear of it before packets are shed.
 const ECN_PART: f64 = 0.5;
 
@@ -81,8 +84,14 @@ impl Pressure {
             return None;
         }
         let (origins, _) = Origins::of(plan);
+        let instances: Vec<Vec<usize>> = plan.chains.iter().map(|c| path(plan, c)).collect();
+        let target = |c: usize| spec.target_us.unwrap_or(TARGET_US.max(TARGET_US_A_HOP * instances[c].len() as f64));
         let edge = |(e, p): (usize, &chainline_chain::plan::EdgePlan)| Edge {
-            marks: Marks::of(p.capacity, spec.high, spec.low, spec.threshold_us * 1e3),
+            marks: {
+                let target = origins[e].chains().map(|c| target(c.into())).fold(0.0, f64::max);
+                let threshold = spec.threshold_us.unwrap_or(THRESHOLD_US.max(2.0 * target));
+                Marks::of(p.capacity, spec.high, spec.low, threshold * 1e3)
+            },
             queue: Queue::default(),
             average: Average::default(),
             chains: origins[e].chains().map(usize::from).collect(),
@@ -95,18 +104,12 @@ impl Pressure {
             e.chains.iter().for_each(|c| most[*c] += u64::from(p.capacity));
         }
         let groups = groups(plan);
-        let chains = plan.chains.iter().enumerate().map(|(c, chain)| {
-            let mut instances: Vec<usize> = chain.hops.iter().map(|nf| plan.nfs[*nf].instance).collect();
-            instances.dedup();
+        let chains = (0..plan.chains.len()).map(|c| {
+            let instances = instances[c].clone();
             let bursts = instances.iter().map(|i| u64::from(plan.instances[*i].batch)).sum::<u64>();
-            let usual = TARGET_US.max(TARGET_US_A_HOP * instances.len() as f64);
             let (group, most) = (groups[c], most[c]);
             Chain {
-                bounds: Bounds {
-                    target_ns: spec.target_us.unwrap_or(usual) * 1e3,
-                    least: (bursts + 32).min(most),
-                    most,
-                },
+                bounds: Bounds { target_ns: target(c) * 1e3, least: (bursts + 32).min(most), most },
                 limit: Limit::default(),
                 group,
                 instances,
@@ -233,6 +236,13 @@ fn wake(bell: &Bell) {
     if bell.is_asleep() {
         bell.ring();
     }
+}
+
+/// The instances on a path, each as often as it is entered.
+fn path(plan: &Plan, chain: &ChainPlan) -> Vec<usize> {
+    let mut instances: Vec<usize> = chain.hops.iter().map(|nf| plan.nfs[*nf].instance).collect();
+    instances.dedup();
+    instances
 }
 
 /// Finds the input queues from which packets can come to each queue: against the paths and diverts, which have no circle.
