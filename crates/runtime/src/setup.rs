@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Raised whenever anything here or in `chainline-shm` changes its layout.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// An index into the file descriptors sent along.
 pub type FdIndex = usize;
