@@ -109,11 +109,17 @@ impl Rate {
         (self.len > 0).then(|| self.points[(self.next + POINTS - 1) % POINTS])
     }
 
-    /// The oldest point of the window; after a pause of the caller the newest of all.
-    fn oldest(&self, now_ns: u64) -> Option<(u64, u64)> {
-        let start = (self.next + POINTS - self.len) % POINTS;
-        let mut points = (0..self.len).map(|i| self.points[(start + i) % POINTS]);
-        points.find(|(at, _)| now_ns - at <= WINDOW_NS).or(self.newest())
+    /// The oldest point of the window; after a pause of the caller the newest of all. What left the window is forgotten,
+    /// so that nobody goes through all points at each reading.
+    fn oldest(&mut self, now_ns: u64) -> Option<(u64, u64)> {
+        while self.len > 1 && now_ns - self.first().0 > WINDOW_NS {
+            self.len -= 1;
+        }
+        (self.len > 0).then(|| self.first())
+    }
+
+    fn first(&self) -> (u64, u64) {
+        self.points[(self.next + POINTS - self.len) % POINTS]
     }
 }
 

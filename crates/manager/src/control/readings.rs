@@ -15,8 +15,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// A chain that takes nothing of what it is offered is not thought to need more than so many times what it gets.
 const MOST_OVERLOAD: f64 = 1000.0;
-/// Milliseconds between two medians of a service time: they cost more than everything else here.
-const MEDIAN_EVERY: u64 = 10;
+/// Milliseconds between two looks at what an NF says of itself. Its samples and their medians would cost more than
+/// everything else here, and its page keeps the last 63 samples, of which there is one a millisecond.
+const LOOK_EVERY: u64 = 10;
 
 /// One chain.
 #[derive(Clone, Debug, Default)]
@@ -142,10 +143,14 @@ impl Readings {
         }
     }
 
-    /// The new samples of an instance's NFs.
+    /// The new samples of an instance's NFs, of one NF in [`LOOK_EVERY`] at a time.
     fn sample(&mut self, from: &Sources, i: usize, page: &Page) {
         let (now, tick) = (self.now_ns, self.tick);
         for (k, &id) in from.plan.instances[i].nfs.iter().enumerate() {
+            // Spread over time, so that no millisecond has all of them.
+            if !(tick + id as u64).is_multiple_of(LOOK_EVERY) {
+                continue;
+            }
             let (stats, nf) = (page.nf(k), &mut self.nfs[id]);
             nf.received.add(now, stats.received.load(Relaxed));
             let [seen_service, seen_overhead] = &mut nf.seen;
@@ -154,11 +159,8 @@ impl Readings {
             {
                 *seen = ring.since(*seen, |ps| into.add(now, ps as f64 / 1000.0));
             }
-            // Spread over time, so that no millisecond has all of them.
-            if (tick + id as u64).is_multiple_of(MEDIAN_EVERY) {
-                nf.service_ns = nf.service.median(now);
-                nf.overhead_ns = nf.overhead.median(now).unwrap_or(0.0);
-            }
+            nf.service_ns = nf.service.median(now);
+            nf.overhead_ns = nf.overhead.median(now).unwrap_or(0.0);
         }
     }
 
