@@ -46,6 +46,9 @@ step "documentation" env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-d
 # Among them: the generated references are current, and the style test.
 # Output of passing tests too: it says which were skipped.
 step "cargo test" cargo test --workspace --locked --no-fail-fast -- --show-output
+# The sleep and wake protocol under the model checker; everything is built again with its atomics.
+step "loom: no wake-up is lost" env RUSTFLAGS="--cfg loom" \
+    cargo test --package chainline-shm --lib --locked --target-dir target/loom handover
 for example in examples/rust-nf examples/c-nf; do
     if [[ -f $example/Cargo.toml ]]; then
         step "$example" cargo test --locked --manifest-path "$example/Cargo.toml" --target-dir "target/${example//\//-}"

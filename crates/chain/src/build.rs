@@ -4,9 +4,9 @@ use crate::diag::Diagnostics;
 use crate::load::{Host, recheck};
 use crate::model::{BUFFERS, Chain, File, Isolation, Nf, Spec};
 use crate::plan::{
-    ChainPlan, EdgePlan, End, Host as Hosted, InstancePlan, NfPlan, Plan, PortPlan, QueuePlan, StagePlan,
+    Activation, ChainPlan, EdgePlan, End, Host as Hosted, InstancePlan, NfPlan, Plan, PortPlan, QueuePlan, StagePlan,
 };
-use crate::{check::MAX_QUEUES, fuse, inherit};
+use crate::{check::MAX_QUEUES, cores, fuse, inherit};
 use indexmap::{IndexMap, IndexSet};
 use std::collections::HashMap;
 
@@ -187,9 +187,8 @@ impl<'a> Build<'a> {
 
     fn finish(mut self, file: &File, cores: &[usize]) -> Option<Plan> {
         let defaults = &self.spec.defaults;
-        let manager_core = defaults.manager_core.or(cores.first().copied()).unwrap_or(0);
-        let mut instances = self.instances(manager_core, cores);
-        shares(&mut instances, manager_core);
+        let manager_core = cores::manager(self.spec, cores);
+        let instances = self.instances(manager_core, cores);
         let edges: Vec<EdgePlan> = self
             .edges
             .iter()
@@ -241,48 +240,40 @@ impl<'a> Build<'a> {
 
     fn instances(&mut self, manager_core: usize, host: &[usize]) -> Vec<InstancePlan> {
         let defaults = &self.spec.defaults;
-        let others: Vec<usize> = host.iter().copied().filter(|c| *c != manager_core).collect();
-        let base = match (defaults.cores.is_empty(), others.is_empty()) {
-            (false, _) => defaults.cores.clone(),
-            (true, false) => others,
-            (true, true) => vec![manager_core],
-        };
+        let base = cores::base(self.spec, host);
         let queues = std::mem::take(&mut self.queues);
         let plan = |(members, queues): (&Vec<usize>, Vec<QueuePlan>)| {
             let nfs: Vec<(&str, &Nf)> =
                 members.iter().filter_map(|i| self.nfs.get_index(*i)).map(|(n, nf)| (*n, *nf)).collect();
             let thread = nfs.iter().any(|(_, nf)| fuse::isolation(self.spec, nf) == Isolation::Thread);
-            let own_cores = nfs.iter().map(|(_, nf)| &nf.cores).find(|c| !c.is_empty());
-            let cores = own_cores.unwrap_or(&base).clone();
+            let cores = cores::of(nfs.iter().map(|(_, nf)| *nf), &base);
             let names: Vec<&str> = nfs.iter().map(|(name, _)| *name).collect();
             InstancePlan {
                 name: nfs.iter().map(|(name, _)| *name).collect::<Vec<_>>().join("+"),
                 host: if thread { Hosted::Thread } else { Hosted::Process },
                 shares_core: false,
                 sched: inherit::sched(self.spec, &names, &cores),
+                activation: Activation::default(),
                 cores,
                 batch: nfs.iter().find_map(|(_, nf)| nf.batch).unwrap_or(defaults.batch.max(1)),
                 nfs: members.clone(),
                 queues,
             }
         };
-        self.members.iter().zip(queues).map(plan).collect()
+        let mut instances: Vec<InstancePlan> = self.members.iter().zip(queues).map(plan).collect();
+        let places: Vec<&[usize]> = instances.iter().map(|i| i.cores.as_slice()).collect();
+        let shared = cores::shared(manager_core, &places);
+        for ((instance, members), shares_core) in instances.iter_mut().zip(&self.members).zip(shared) {
+            let nfs = members.iter().filter_map(|i| self.nfs.get_index(*i)).map(|(_, nf)| *nf);
+            instance.activation = inherit::activation(self.spec, nfs, shares_core);
+            instance.shares_core = shares_core;
+        }
+        instances
     }
 }
 
 fn small(hop: usize) -> u8 {
     u8::try_from(hop).unwrap_or(u8::MAX)
-}
-
-/// Marks instances that have a core on which the manager or another instance may run.
-fn shares(instances: &mut [InstancePlan], manager_core: usize) {
-    let mut users: HashMap<usize, usize> = HashMap::from([(manager_core, 1)]);
-    for core in instances.iter().flat_map(|i| &i.cores) {
-        *users.entry(*core).or_default() += 1;
-    }
-    for instance in instances {
-        instance.shares_core = instance.cores.iter().any(|core| users.get(core).is_some_and(|n| *n > 1));
-    }
 }
 
 /// Enough for all queues of the tenant with the most of them, so that a full queue starves no port.

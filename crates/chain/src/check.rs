@@ -1,5 +1,6 @@
 //! What no single field shows: whether names exist, paths make sense, rules can match, and parts go together.
 
+mod activation;
 mod cover;
 mod divert;
 mod paths;
@@ -30,6 +31,7 @@ pub fn check(file: &File, broken: &Broken, host: &Host<'_>) -> Vec<Diagnostic> {
     cover::check(&mut check);
     divert::check(&mut check);
     place::check(&mut check);
+    activation::check(&mut check);
     check.found
 }
 

@@ -7,6 +7,7 @@
 
 mod build;
 mod check;
+mod cores;
 mod decode;
 mod diag;
 pub mod document;

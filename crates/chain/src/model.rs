@@ -14,7 +14,7 @@ pub use mechanisms::Mechanisms;
 pub(crate) use net::proto_names;
 pub use net::{Match, NumRange, Prefix, proto_name, proto_number};
 pub use port::{Generator, Laps, MAX_RATE, Memif, MemifRole, Netdev, Pcap, Port, Rate, Sink};
-pub use sched::{Core, Policy, Sched, Weight};
+pub use sched::{Activation, Core, Policy, Sched, Weight};
 pub use traffic::{
     Bursts, FlowPackets, Genome, Group, Hosts, LetterSize, MAX_GAP_US, MAX_RAMP_S, Mac, MeasuredLengths, Mix,
     MixCapture, MixFile, MixName, MixPart, Order, Ramp, Rewrite, Schedule, Tags,
@@ -54,6 +54,10 @@ pub const QUEUE: std::ops::RangeInclusive<u32> = 16..=1 << 20;
 pub const DEFAULT_QUEUE: u32 = 2048;
 /// Buffers in a tenant's region.
 pub const BUFFERS: std::ops::RangeInclusive<u32> = 256..=1 << 24;
+/// Microseconds that a hybrid NF looks for packets before it sleeps.
+pub const SPIN_US: std::ops::RangeInclusive<u32> = 1..=100_000;
+/// The same when the file says nothing: about what waking an idle core costs.
+pub const DEFAULT_SPIN_US: u32 = 50;
 /// Weight of a chain in the deficit round robin.
 pub const CHAIN_WEIGHT: std::ops::RangeInclusive<u32> = 1..=1000;
 /// The tenant of chains that name none.
@@ -154,6 +158,13 @@ pub struct Defaults {
     pub sched: Sched,
     /// Which of the mechanisms against wasted work are in force.
     pub mechanisms: Mechanisms,
+    /// How NFs wait for packets. Default: `wake`; `hybrid` for an NF that is alone on its cores.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub activation: Option<Activation>,
+    /// Microseconds that a `hybrid` NF looks for packets before it sleeps. Default: 50.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = *SPIN_US.start(), max = *SPIN_US.end()))]
+    pub spin_us: Option<u32>,
 }
 
 impl Default for Defaults {
@@ -169,6 +180,8 @@ impl Default for Defaults {
             cores: Vec::new(),
             sched: Sched::default(),
             mechanisms: Mechanisms::default(),
+            activation: None,
+            spin_us: None,
         }
     }
 }
@@ -216,6 +229,13 @@ pub struct Nf {
     /// How the kernel schedules it; default: that of its chain, of its core, `defaults.sched`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sched: Option<Sched>,
+    /// How it waits for packets; default: `defaults.activation`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub activation: Option<Activation>,
+    /// Microseconds that it looks for packets before it sleeps, with `hybrid`; default: `defaults.spin_us`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = *SPIN_US.start(), max = *SPIN_US.end()))]
+    pub spin_us: Option<u32>,
     /// Chains, NFs further down the same path, and ports that it may send packets to instead of the next hop.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default, length(max = MAX_DIVERT))]

@@ -67,6 +67,34 @@ pub enum Host {
     Thread,
 }
 
+/// How an instance waits for packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Activation {
+    /// Sleeps until it is woken.
+    #[default]
+    Wake,
+    /// Never sleeps; gives up a core that it shares.
+    Poll,
+    /// Looks for packets for a while, then sleeps.
+    Hybrid {
+        /// Microseconds.
+        spin_us: u32,
+    },
+}
+
+impl Activation {
+    /// The word in the file.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Wake => "wake",
+            Self::Poll => "poll",
+            Self::Hybrid { .. } => "hybrid",
+        }
+    }
+}
+
 /// One instance.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct InstancePlan {
@@ -80,6 +108,8 @@ pub struct InstancePlan {
     pub shares_core: bool,
     /// Scheduling as the file asks for it.
     pub sched: crate::model::Sched,
+    /// How it waits for packets.
+    pub activation: Activation,
     /// Packets in one burst, 1 to 256.
     pub batch: u16,
     /// The NFs that it hosts.

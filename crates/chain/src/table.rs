@@ -34,11 +34,16 @@ pub fn table(plan: &Plan) -> String {
             join(i.cores.iter(), ","),
             if i.shares_core { "yes" } else { "no" }.into(),
             sched(i),
+            i.activation.word().into(),
             i.batch.to_string(),
             i.queues.len().to_string(),
         ]
     });
-    section(&mut out, ["INSTANCE", "HOST", "CORES", "SHARED", "SCHED", "BATCH", "QUEUES"], instances.collect());
+    section(
+        &mut out,
+        ["INSTANCE", "HOST", "CORES", "SHARED", "SCHED", "WAITS", "BATCH", "QUEUES"],
+        instances.collect(),
+    );
     let end = |e: End| match e {
         End::Port(p) => plan.ports.get(p).map(|p| format!("port {}", p.name)).unwrap_or_default(),
         End::Instance(i) => plan.instances.get(i).map(|i| i.name.clone()).unwrap_or_default(),

@@ -1,15 +1,15 @@
 //! The shared memory of a run: regions, queues and bells, and which instance gets which of them.
 
-use chainline_chain::plan::{End, Plan};
-use chainline_runtime::setup::{NfSetup, OutSetup, QueueSetup, RegionSetup, RingSetup, Setup, StageSetup, VERSION};
+use chainline_chain::model::Policy;
+use chainline_chain::plan::{self, EdgePlan, End, Plan};
+use chainline_runtime::setup::{
+    Activation, NfSetup, OutSetup, QueueSetup, RegionSetup, RingSetup, Setup, StageSetup, VERSION,
+};
 use chainline_shm::mapping::MapError;
 use chainline_shm::{Bell, Clock, Region, Ring};
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
-/// Time that an instance alone on its cores looks for work before it sleeps. A wake-up from an idle core costs
-/// about that much.
-const SPIN_NS: u64 = 50_000;
 /// Places for held packets in each instance.
 pub const HOLDS: usize = 1024;
 
@@ -93,9 +93,10 @@ impl Fabric {
             *out_of[edge].get_or_insert_with(|| {
                 let e = &plan.edges[edge];
                 let ring = RingSetup { fd: fds.add(self.rings[edge].mapping().fd()), capacity: e.capacity };
-                let wake_at = u32::from(me.batch).min(e.capacity / 2);
+                let wake_at = wake_at(plan, me.batch, e.capacity);
                 let consumer_bell = bell(e.to, fds);
-                outs.push(OutSetup { ring, consumer_bell, wake_at, chain: e.chain as u16, hop: e.hop });
+                let (chain, urgent) = (e.chain as u16, urgent(plan, e));
+                outs.push(OutSetup { ring, consumer_bell, wake_at, urgent, chain, hop: e.hop });
                 outs.len() - 1
             })
         };
@@ -118,7 +119,7 @@ impl Fabric {
         }
         let back = &self.returns[instance];
         let ring = RingSetup { fd: fds.add(back.mapping().fd()), capacity: back.capacity() };
-        outs.push(OutSetup { ring, consumer_bell: 1, wake_at: u32::from(me.batch), chain: 0, hop: 0 });
+        outs.push(OutSetup { ring, consumer_bell: 1, wake_at: u32::from(me.batch), urgent: false, chain: 0, hop: 0 });
 
         let nfs = me.nfs.iter().map(|&n| {
             let nf = &plan.nfs[n];
@@ -137,12 +138,37 @@ impl Fabric {
             outs,
             credit: plan.mechanisms.backpressure(),
             batch: me.batch,
-            spin_ns: if me.shares_core { 0 } else { SPIN_NS },
+            activation: match me.activation {
+                plan::Activation::Wake => Activation::Wake,
+                plan::Activation::Poll => Activation::Poll { alone: !me.shares_core },
+                plan::Activation::Hybrid { spin_us } => Activation::Hybrid { spin_ns: u64::from(spin_us) * 1000 },
+            },
             holds: HOLDS,
             clock: self.clock,
             cores: me.cores.clone(),
         };
         (setup, fds.0)
+    }
+}
+
+/// Packets that are worth waking a sleeping consumer for: a burst. A stock platform wakes for each.
+#[must_use]
+pub fn wake_at(plan: &Plan, batch: u16, capacity: u32) -> u32 {
+    if plan.mechanisms.backpressure() { u32::from(batch).min(capacity / 2) } else { 1 }
+}
+
+/// Whether who empties an edge goes before who fills it: by a real-time policy or by a higher priority. Then it is woken
+/// for each packet, not for a burst.
+#[must_use]
+pub fn urgent(plan: &Plan, edge: &EdgePlan) -> bool {
+    let End::Instance(to) = edge.to else { return false };
+    let sched = |i: usize| plan.instances[i].sched;
+    let real_time = |p: Policy| matches!(p, Policy::Fifo | Policy::Rr | Policy::Deadline);
+    let priority = |i: usize| sched(i).priority.unwrap_or(1);
+    match edge.from {
+        _ if real_time(sched(to).policy) => true,
+        End::Port(_) => priority(to) > 1,
+        End::Instance(from) => !real_time(sched(from).policy) && priority(to) > priority(from),
     }
 }
 

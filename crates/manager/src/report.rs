@@ -115,6 +115,8 @@ pub struct NfReport {
     pub load: f64,
     /// How its instance was scheduled at the end.
     pub sched: Option<Standing>,
+    /// How its instance waited for packets: `wake`, `poll` or `hybrid`.
+    pub activation: String,
     /// Nanoseconds on a core.
     pub run_ns: u64,
     /// Nanoseconds runnable, but not running.
@@ -268,6 +270,7 @@ impl Report {
                 arrival_pps: e.control.loads.get(id).map_or(0.0, |l| l.0),
                 load: e.control.loads.get(id).map_or(0.0, |l| l.2),
                 sched: e.control.instances.get(nf.instance).cloned().flatten(),
+                activation: e.plan.instances[nf.instance].activation.word().to_owned(),
                 run_ns: usage.run_ns,
                 run_delay_ns: usage.run_delay_ns,
                 voluntary_switches: usage.voluntary,

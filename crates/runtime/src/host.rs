@@ -10,10 +10,11 @@
 //!   packets, so one chain cannot block another behind it (D3).
 
 use crate::holds::{HoldTable, Origin};
+use crate::idle::Waits;
 use crate::queues::{Inlet, Outlet};
 use chainline_nf::{Burst, Ctx, Decoded, MAX_BURST, NfObject, Packet, PacketMeta, Verdict};
 use chainline_shm::region::Slots;
-use chainline_shm::{Bell, Clock, Desc, Page, clock::ticks};
+use chainline_shm::{Bell, Clock, Desc, Page, clock::ticks, handover};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release, fence};
 
@@ -37,7 +38,7 @@ pub struct Host {
     pub(crate) own_bell: Bell,
     pub(crate) clock: Clock,
     pub(crate) batch: u32,
-    pub(crate) spin_ticks: u64,
+    pub(crate) waits: Waits,
     /// The last reading of the counter.
     pub(crate) now: u64,
     pub(crate) sample_at: u64,
@@ -79,10 +80,10 @@ impl Host {
                     break;
                 }
                 self.idle();
-            }
-            // Each burst reads the clock; without one it is read here.
-            if !worked {
+                // Each burst reads the clock; without one it is read here.
                 self.now = ticks();
+            } else {
+                self.waits.worked();
             }
             if self.now >= self.tick_at {
                 self.tick(self.now);
@@ -90,9 +91,7 @@ impl Host {
         }
         self.tick(ticks());
         while self.flush_released() {}
-        self.outlets.iter().for_each(|o| {
-            o.hand_over();
-        });
+        handover::give_away(self);
     }
 
     /// What the NFs have to say at the end.
@@ -132,7 +131,7 @@ impl Host {
     }
 
     /// Whether there is anything to do: asked before sleeping.
-    pub(crate) fn has_work(&mut self) -> bool {
+    pub(crate) fn may_go_on(&mut self) -> bool {
         let outlets = &mut self.outlets;
         self.page.control().stop.load(Relaxed) != 0 || self.inlets.iter_mut().any(|i| Self::ready(i, outlets))
     }

@@ -27,9 +27,7 @@ impl Inlet {
     /// Wakes a producer that sleeps until there is room, once half of the queue is free.
     #[inline]
     pub fn offer_room(&self) -> bool {
-        let Some(bell) = &self.producer_bell else { return false };
-        let ring = self.consumer.ring();
-        self.consumer.producer_wants_room() && ring.len() <= ring.capacity() / 2 && bell.ring()
+        self.producer_bell.as_ref().is_some_and(|bell| self.consumer.offer_room(bell))
     }
 }
 
@@ -37,7 +35,10 @@ impl Inlet {
 pub(crate) struct Outlet {
     pub producer: Producer,
     pub bell: Bell,
+    /// Packets that are worth waking a sleeping consumer for.
     pub wake_at: u32,
+    /// Each packet is: the consumer goes before this instance.
+    pub urgent: bool,
     pub chain: u16,
     pub hop: u8,
 }
@@ -50,25 +51,15 @@ impl Outlet {
         self.producer.push(desc);
     }
 
-    /// Shows what was pushed to the consumer and wakes it if enough waits. Returns whether a call was made.
+    /// Shows what was pushed to the consumer and wakes it if that is worth it. Returns whether a call was made.
     #[inline]
     pub fn publish(&mut self) -> bool {
-        if !self.producer.publish() || self.producer.len_at_most() < self.wake_at {
-            return false;
-        }
-        Bell::publish_fence();
-        self.bell.is_asleep() && self.bell.ring()
-    }
-
-    /// Wakes a sleeping consumer for whatever is in the queue: before this side sleeps.
-    pub fn hand_over(&self) -> bool {
-        !self.producer.ring().is_empty() && self.bell.is_asleep() && self.bell.ring()
+        self.producer.publish_to(&self.bell, self.wake_at, self.urgent)
     }
 
     /// Whether a producer that ran out of room may go on.
     #[inline]
     pub fn has_half_free(&mut self) -> bool {
-        let half = self.producer.ring().capacity() / 2;
-        self.producer.room(half) >= half
+        self.producer.has_half_free()
     }
 }

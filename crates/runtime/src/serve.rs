@@ -2,6 +2,7 @@
 
 use crate::holds::HoldTable;
 use crate::host::Host;
+use crate::idle::Waits;
 use crate::queues::{Inlet, Outlet};
 use crate::setup::{Built, FromInstance, Last, RingSetup, Setup, Start, VERSION};
 use crate::wire::{self, WireError};
@@ -144,6 +145,7 @@ fn parts(setup: &Setup, fds: Vec<OwnedFd>) -> Result<Parts, ServeError> {
             producer: Producer::attach(ring(&o.ring)?),
             bell: bell(o.consumer_bell)?,
             wake_at: o.wake_at,
+            urgent: o.urgent,
             chain: o.chain,
             hop: o.hop,
         });
@@ -210,7 +212,7 @@ fn assemble(setup: &Setup, nfs: Vec<Box<dyn NfObject>>, parts: Parts, page: Arc<
         own_bell: own.ok_or_else(|| ServeError::Setup("its own bell is missing".into()))?,
         clock: setup.clock,
         batch: u32::from(setup.batch),
-        spin_ticks: setup.clock.ticks_in(setup.spin_ns).min(u64::MAX / 2),
+        waits: Waits::new(setup.activation, &setup.clock),
         now: 0,
         sample_at: ticks(),
         tick_at: 0,

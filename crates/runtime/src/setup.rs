@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Raised whenever anything here or in `chainline-shm` changes its layout.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// An index into the file descriptors sent along.
 pub type FdIndex = usize;
@@ -40,14 +40,31 @@ pub struct Setup {
     pub credit: bool,
     /// Packets in one burst at most.
     pub batch: u16,
-    /// Nanoseconds to look for work before sleeping; 0 on a core that others could use.
-    pub spin_ns: u64,
+    /// How it waits for packets.
+    pub activation: Activation,
     /// Places for held packets.
     pub holds: usize,
     /// The manager's clock.
     pub clock: Clock,
     /// Cores to run on; empty: any.
     pub cores: Vec<usize>,
+}
+
+/// How an instance waits for packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Activation {
+    /// Sleeps until it is woken.
+    Wake,
+    /// Looks for packets all the time.
+    Poll {
+        /// Nobody else may run on its cores: it never sleeps. Otherwise it gives its core up when it finds nothing.
+        alone: bool,
+    },
+    /// Looks for packets for a while, then sleeps until it is woken.
+    Hybrid {
+        /// Nanoseconds.
+        spin_ns: u64,
+    },
 }
 
 /// One NF.
@@ -122,6 +139,8 @@ pub struct OutSetup {
     pub consumer_bell: usize,
     /// Packets that are worth waking a sleeping consumer for.
     pub wake_at: u32,
+    /// Each packet is: the consumer goes before this instance.
+    pub urgent: bool,
     /// Chain and hop written into descriptors: they change on a divert.
     pub chain: u16,
     /// See `chain`.

@@ -2,12 +2,15 @@
 //!
 //! The sleeper announces itself, looks at its queues once more, and sleeps. Whoever gives it work publishes
 //! the work, and looks whether it is asleep. Both put a full fence between their store and their load, so at
-//! least one of them sees the other: no wake-up is lost (the store-buffering pattern).
+//! least one of them sees the other: no wake-up is lost (the store-buffering pattern; `handover/model.rs` checks it).
 
-use crate::mapping::{MapError, Mapping};
-use rustix::thread::futex;
+use crate::mapping::MapError;
+#[cfg(not(loom))]
+use crate::mapping::Mapping;
+use crate::sync::{AtomicU32, BellMemory, Side, full_fence};
+#[cfg(not(loom))]
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const AWAKE: u32 = 0;
@@ -16,7 +19,7 @@ const ASLEEP: u32 = 1;
 /// The doorbell of one instance, shared with its neighbours and the manager.
 #[derive(Clone, Debug)]
 pub struct Bell {
-    map: Arc<Mapping>,
+    memory: BellMemory,
 }
 
 impl Bell {
@@ -25,34 +28,34 @@ impl Bell {
     /// # Errors
     /// When there is no memory.
     pub fn create() -> Result<Self, MapError> {
-        Ok(Self { map: Arc::new(Mapping::create("chainline-bell", 4096, false)?) })
+        Ok(Self { memory: BellMemory::create()? })
     }
 
     /// A bell in memory from another process.
     ///
     /// # Errors
     /// When the memory is too short.
+    #[cfg(not(loom))]
     pub fn over(map: Arc<Mapping>) -> Result<Self, MapError> {
-        map.atomics::<AtomicU32>(0).ok_or(MapError::Foreign("bell too short"))?;
-        Ok(Self { map })
+        Ok(Self { memory: BellMemory::over(map)? })
     }
 
     /// The memory.
+    #[cfg(not(loom))]
     #[must_use]
     pub fn mapping(&self) -> &Mapping {
-        &self.map
+        self.memory.mapping()
     }
 
     #[inline]
     fn word(&self) -> &AtomicU32 {
-        // SAFETY: both constructors checked that the word is there.
-        unsafe { &*self.map.as_ptr().cast::<AtomicU32>() }
+        self.memory.word()
     }
 
     /// First step of falling asleep: from now on whoever has work rings. Look for work once more afterwards.
     pub fn announce_sleep(&self) {
         self.word().store(ASLEEP, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
+        full_fence(Side::Sleeper);
     }
 
     /// There was work after all.
@@ -62,9 +65,8 @@ impl Bell {
 
     /// Last step: sleeps until rung or until `timeout` is over.
     pub fn sleep(&self, timeout: Duration) {
-        let timeout = futex::Timespec { tv_sec: timeout.as_secs() as _, tv_nsec: timeout.subsec_nanos().into() };
         // An early return (a signal, a word that changed) is harmless: the caller looks at its queues.
-        let _ = futex::wait(self.word(), futex::Flags::empty(), ASLEEP, Some(&timeout));
+        self.memory.wait(ASLEEP, timeout);
         self.word().store(AWAKE, Ordering::Relaxed);
     }
 
@@ -78,7 +80,7 @@ impl Bell {
     /// To be called between publishing work and [`Bell::is_asleep`].
     #[inline]
     pub fn publish_fence() {
-        fence(Ordering::SeqCst);
+        full_fence(Side::Waker);
     }
 
     /// Wakes the owner if it sleeps. Returns whether a system call was made.
@@ -90,14 +92,17 @@ impl Bell {
         was_asleep
     }
 
-    /// Wakes the owner whatever the word says: for the manager, which does not trust it.
+    /// Wakes the owner whatever the word says: for the manager, which does not trust it. What was stored before is seen
+    /// by the owner when it wakes, or before it sleeps.
     pub fn wake(&self) {
+        full_fence(Side::Waker);
         self.word().store(AWAKE, Ordering::Release);
-        let _ = futex::wake(self.word(), futex::Flags::empty(), 1);
+        self.memory.wake();
     }
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicU64;

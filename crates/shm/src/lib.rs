@@ -13,11 +13,13 @@
 pub mod bell;
 pub mod clock;
 pub mod desc;
+pub mod handover;
 pub mod mapping;
 pub mod os;
 pub mod page;
 pub mod region;
 pub mod ring;
+mod sync;
 
 pub use bell::Bell;
 pub use clock::Clock;

@@ -9,13 +9,18 @@
 //! in exactly one queue or in the custody of exactly one process.
 
 use crate::desc::Desc;
-use crate::mapping::{Atomics, MapError, Mapping};
+use crate::mapping::MapError;
+#[cfg(not(loom))]
+use crate::mapping::Mapping;
+use crate::sync::{AtomicU32, AtomicU64, RingMemory};
+#[cfg(not(loom))]
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 /// Written by the producer only; two cache lines, since neighbouring lines are fetched in pairs.
+#[derive(Debug, Default)]
 #[repr(C, align(128))]
-struct ProducerLine {
+pub(crate) struct ProducerLine {
     /// Number of descriptors ever put in, modulo 2^32.
     tail: AtomicU32,
     /// The producer sleeps until there is room.
@@ -23,27 +28,30 @@ struct ProducerLine {
 }
 
 /// Written by the consumer only.
+#[derive(Debug, Default)]
 #[repr(C, align(128))]
-struct ConsumerLine {
+pub(crate) struct ConsumerLine {
     /// Number of descriptors ever taken out, modulo 2^32.
     head: AtomicU32,
+    /// The consumer sleeps until there is room behind it: more packets are no reason to wake it.
+    stalled: AtomicU32,
 }
 
+/// What stands before the descriptors.
+#[derive(Debug, Default)]
 #[repr(C)]
-struct Header {
+pub(crate) struct Header {
     producer: ProducerLine,
     consumer: ConsumerLine,
 }
 
-const _: () = assert!(size_of::<Header>() == 256);
-
-// SAFETY: atomics and padding only.
-unsafe impl Atomics for Header {}
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Header>() == 256 && size_of::<Desc>() == 16);
 
 /// The memory of a queue.
 #[derive(Clone, Debug)]
 pub struct Ring {
-    map: Arc<Mapping>,
+    memory: RingMemory,
     capacity: u32,
 }
 
@@ -54,7 +62,7 @@ impl Ring {
     /// Bytes of a queue for `capacity` descriptors.
     #[must_use]
     pub const fn bytes(capacity: u32) -> usize {
-        size_of::<Header>() + capacity as usize * size_of::<Desc>()
+        RingMemory::bytes(capacity)
     }
 
     /// A new, empty queue for `capacity` descriptors, a power of two.
@@ -62,19 +70,23 @@ impl Ring {
     /// # Errors
     /// When there is no memory, or `capacity` is not a power of two up to [`Ring::MAX_CAPACITY`].
     pub fn create(capacity: u32) -> Result<Self, MapError> {
-        let map = Mapping::create("chainline-queue", Self::bytes(capacity.min(Self::MAX_CAPACITY)), false)?;
-        Self::over(Arc::new(map), capacity)
+        Self::check(capacity)?;
+        Ok(Self { memory: RingMemory::create(capacity)?, capacity })
     }
 
     /// A queue in memory from another process.
     ///
     /// # Errors
     /// When the memory is too short for `capacity`.
+    #[cfg(not(loom))]
     pub fn over(map: Arc<Mapping>, capacity: u32) -> Result<Self, MapError> {
-        if !capacity.is_power_of_two() || capacity > Self::MAX_CAPACITY || map.len() < Self::bytes(capacity) {
-            return Err(MapError::Foreign("queue capacity does not fit"));
-        }
-        Ok(Self { map, capacity })
+        Self::check(capacity)?;
+        Ok(Self { memory: RingMemory::over(map, capacity)?, capacity })
+    }
+
+    fn check(capacity: u32) -> Result<(), MapError> {
+        let good = capacity.is_power_of_two() && capacity <= Self::MAX_CAPACITY;
+        if good { Ok(()) } else { Err(MapError::Foreign("queue capacity does not fit")) }
     }
 
     /// Places in the queue.
@@ -84,15 +96,15 @@ impl Ring {
     }
 
     /// The memory.
+    #[cfg(not(loom))]
     #[must_use]
     pub fn mapping(&self) -> &Mapping {
-        &self.map
+        self.memory.mapping()
     }
 
     #[inline]
     fn header(&self) -> &Header {
-        // SAFETY: `over` checked the length; a mapping starts on a page; only atomics are behind the reference.
-        unsafe { &*self.map.as_ptr().cast::<Header>() }
+        self.memory.header()
     }
 
     /// Packets inside, as far as the indexes tell: for statistics and wake-up decisions of third parties.
@@ -116,13 +128,7 @@ impl Ring {
 
     #[inline]
     fn slot(&self, index: u32) -> (&AtomicU64, &AtomicU64) {
-        let at = size_of::<Header>() + ((index & (self.capacity - 1)) as usize) * size_of::<Desc>();
-        // SAFETY: `over` checked that `capacity` descriptors fit behind the header; the mask keeps the index
-        // below `capacity`; words are 8-byte aligned.
-        unsafe {
-            let p = self.map.as_ptr().add(at).cast::<AtomicU64>();
-            (&*p, &*p.add(1))
-        }
+        self.memory.slot(index & (self.capacity - 1))
     }
 }
 
@@ -204,6 +210,13 @@ impl Producer {
         self.ring.header().producer.wants_room.store(u32::from(wants), Ordering::Relaxed);
     }
 
+    /// Whether the consumer sleeps until there is room behind it. Exact only after [`Bell::publish_fence`](crate::Bell).
+    #[inline]
+    #[must_use]
+    pub fn consumer_is_stalled(&self) -> bool {
+        self.ring.header().consumer.stalled.load(Ordering::Relaxed) != 0
+    }
+
     /// The memory.
     #[must_use]
     pub fn ring(&self) -> &Ring {
@@ -228,6 +241,7 @@ impl Consumer {
         let head = h.consumer.head.load(Ordering::Acquire);
         let head = if tail.wrapping_sub(head) <= ring.capacity { head } else { tail };
         h.consumer.head.store(head, Ordering::Release);
+        h.consumer.stalled.store(0, Ordering::Relaxed);
         Self { ring, head, tail_seen: tail }
     }
 
@@ -275,6 +289,12 @@ impl Consumer {
         self.ring.header().consumer.head.store(self.head, Ordering::Release);
     }
 
+    /// Tells the producer that this end sleeps until there is room behind it, or that it no longer does.
+    #[inline]
+    pub fn set_stalled(&self, stalled: bool) {
+        self.ring.header().consumer.stalled.store(u32::from(stalled), Ordering::Relaxed);
+    }
+
     /// Whether the producer sleeps until there is room.
     #[inline]
     #[must_use]
@@ -290,6 +310,7 @@ impl Consumer {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
     use crate::desc::BufId;

@@ -70,6 +70,8 @@ fn fused(c: &mut Check<'_>) {
         agree(c, &members, "cores", sorted);
         agree(c, &members, "sched", |nf| nf.sched);
         agree(c, &members, "batch", |nf| nf.batch);
+        agree(c, &members, "activation", |nf| nf.activation);
+        agree(c, &members, "spin_us", |nf| nf.spin_us);
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Decoder;
 use super::fields::Fields;
 use super::spec::{ISOLATION, queue};
-use crate::model::{BATCH, Core, MAX_DIVERT, Nf, Policy, Sched, Weight};
+use crate::model::{Activation, BATCH, Core, MAX_DIVERT, Nf, Policy, SPIN_US, Sched, Weight};
 use crate::tree::{Node, Value};
 
 /// One NF. One that is no map is left out and noted.
@@ -18,6 +18,8 @@ pub(super) fn nf(d: &mut Decoder, name: &str, node: &Node) -> Option<Nf> {
         isolation: f.optional(d, "isolation", |d, n| d.word(n, ISOLATION)),
         cores: f.optional(d, "cores", Decoder::cores).unwrap_or_default(),
         sched: f.optional(d, "sched", sched),
+        activation: f.optional(d, "activation", activation),
+        spin_us: f.optional(d, "spin_us", spin_us),
         divert: f.optional(d, "divert", divert).unwrap_or_default(),
         batch: f.optional(d, "batch", |d, n| d.int(n, BATCH)),
         queue: f.optional(d, "queue", queue),
@@ -46,6 +48,15 @@ fn divert(d: &mut Decoder, node: &Node) -> Option<Vec<String>> {
     }
     // A place that cannot be read stays as an empty name: a verdict carries the index.
     d.list(node, WHAT, |d, n| Some(d.text(n, "a name").unwrap_or_default().to_owned()))
+}
+
+/// How an NF waits for packets.
+pub(super) fn activation(d: &mut Decoder, node: &Node) -> Option<Activation> {
+    d.word(node, Activation::WORDS)
+}
+
+pub(super) fn spin_us(d: &mut Decoder, node: &Node) -> Option<u32> {
+    d.int(node, SPIN_US)
 }
 
 /// Scheduling. Which fields go with which policy is checked here, where both are seen.

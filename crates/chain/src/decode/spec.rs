@@ -145,6 +145,8 @@ fn defaults(d: &mut Decoder, node: &Node) -> Option<Defaults> {
         cores: f.optional(d, "cores", Decoder::cores).unwrap_or_default(),
         sched: f.optional(d, "sched", nf::sched).unwrap_or_default(),
         mechanisms: f.optional(d, "mechanisms", |d, n| d.word(n, Mechanisms::WORDS)).unwrap_or_default(),
+        activation: f.optional(d, "activation", nf::activation),
+        spin_us: f.optional(d, "spin_us", nf::spin_us),
     };
     f.finish(d);
     Some(defaults)

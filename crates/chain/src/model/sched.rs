@@ -90,6 +90,24 @@ impl Policy {
     }
 }
 
+/// How an NF waits for packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Activation {
+    /// Sleeps until it is woken.
+    Wake,
+    /// Looks for packets all the time. On a core that others use as well it gives the core up when it finds none.
+    Poll,
+    /// Looks for `spin_us` microseconds, then sleeps until it is woken.
+    Hybrid,
+}
+
+impl Activation {
+    /// All, by the word in the file.
+    pub const WORDS: &'static [(&'static str, Self)] =
+        &[("wake", Self::Wake), ("poll", Self::Poll), ("hybrid", Self::Hybrid)];
+}
+
 /// A share of the core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Weight {

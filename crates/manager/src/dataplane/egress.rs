@@ -34,14 +34,6 @@ impl Egress {
     }
 }
 
-/// Wakes a producer that waits for room, once half of the queue is free.
-fn offer_room(consumer: &Consumer, bell: &Bell) {
-    let ring = consumer.ring();
-    if consumer.producer_wants_room() && ring.len() <= ring.capacity() / 2 {
-        bell.ring();
-    }
-}
-
 impl Dataplane {
     /// Sends a burst. Returns how many packets moved.
     #[inline]
@@ -80,7 +72,7 @@ impl Dataplane {
             egress.consumer.release(n);
             moved = n as usize;
             if let Some((instance, bell)) = &egress.producer {
-                offer_room(&egress.consumer, bell);
+                egress.consumer.offer_room(bell);
                 if let Some(why) = refused {
                     ledger.refused += 1;
                     let found =
@@ -144,8 +136,7 @@ impl Dataplane {
         }
         self.returns[i].release(n);
         buffers.release(&freed);
-        let bell = &self.instances[i].bell;
-        offer_room(&self.returns[i], bell);
+        self.returns[i].offer_room(&self.instances[i].bell);
         if let Some(why) = refused {
             self.ledger.refused += 1;
             let found = format!("a descriptor of a dropped packet: {why:?}");

@@ -32,7 +32,9 @@ pub(crate) struct Entry {
     pub producer: Producer,
     /// Of the first instance; none when the chain has no NF.
     pub bell: Option<Bell>,
+    /// Packets that are worth waking it for, and whether each is.
     pub wake_at: u32,
+    pub urgent: bool,
     pub tenant: usize,
     /// Most packets inside at once.
     pub limit: u64,
@@ -58,15 +60,10 @@ impl Entry {
     /// Shows what was pushed, and wakes the first instance if that is worth it.
     #[inline]
     fn publish(&mut self) {
-        if self.producer.publish()
-            && self.producer.len_at_most() >= self.wake_at
-            && let Some(bell) = &self.bell
-        {
-            Bell::publish_fence();
-            if bell.is_asleep() {
-                bell.ring();
-            }
-        }
+        match &self.bell {
+            Some(bell) => self.producer.publish_to(bell, self.wake_at, self.urgent),
+            None => self.producer.publish(),
+        };
     }
 }
 

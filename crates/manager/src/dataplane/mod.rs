@@ -33,6 +33,9 @@ use std::sync::mpsc::{Receiver, Sender};
 /// Time between two sweeps.
 const SWEEP_NS: u64 = 50_000;
 
+/// Packets that are worth waking a chain's first NF for.
+const ENTRY_BURST: u16 = 32;
+
 /// What others ask of the loop.
 pub enum Command {
     /// Begin to receive.
@@ -94,8 +97,8 @@ pub(crate) struct InstanceView {
     pub outputs: Vec<usize>,
     /// Refused descriptors in its page when last looked at.
     pub bad_seen: u64,
-    /// Asleep with packets waiting at the last sweep.
-    pub due: bool,
+    /// First sweep of those in a row that saw it asleep with packets waiting: ticks.
+    pub asleep_at: Option<u64>,
     /// Sweeps since it last made a pass, while packets wait.
     pub still: u32,
     /// Its passes when last looked at.
@@ -174,7 +177,8 @@ impl Dataplane {
             Entry {
                 producer: Producer::attach(fabric.rings[c.entry].clone()),
                 bell,
-                wake_at: 32.min(edge.capacity / 2),
+                wake_at: crate::fabric::wake_at(&plan, ENTRY_BURST, edge.capacity),
+                urgent: crate::fabric::urgent(&plan, edge),
                 tenant: fabric.tenant_of(&plan, id),
                 limit: if c.max_in_flight == 0 { u64::MAX } else { c.max_in_flight.into() },
                 inside: 0,
@@ -205,7 +209,7 @@ impl Dataplane {
             inputs: p.queues.iter().map(|q| q.edge).collect(),
             outputs: (0..plan.edges.len()).filter(|&e| plan.edges[e].from == End::Instance(i)).collect(),
             bad_seen: 0,
-            due: false,
+            asleep_at: None,
             still: 0,
             passes: 0,
         });

@@ -2,6 +2,7 @@
 
 use super::{Command, Dataplane, Event};
 use chainline_chain::plan::InstancePlan;
+use chainline_shm::handover::{Waiting, worth_waking};
 use chainline_shm::{Consumer, Ring};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::TryRecvError;
@@ -9,6 +10,8 @@ use std::sync::mpsc::TryRecvError;
 /// Packets wait this long in the queues of a dead instance; then they are dropped, and its chains shed until it
 /// is back. A restart takes a few ten milliseconds.
 const DOWN_PATIENCE_NS: u64 = 1_000_000_000;
+/// A sleeper that was first seen with packets so long ago is woken: at the next sweep, that is.
+const OVERDUE_NS: u64 = 40_000;
 /// An instance that made no pass for so many sweeps while packets wait is woken whatever its bell says.
 const STILL_SWEEPS: u32 = 100;
 
@@ -31,7 +34,7 @@ impl Dataplane {
             }
         }
         self.show_gauges(now);
-        self.wake_the_forgotten();
+        self.wake_the_forgotten(now);
         self.look_for_liars();
         self.empty_queues_of_the_dead(now);
         self.step_audit(now);
@@ -90,28 +93,37 @@ impl Dataplane {
         }
     }
 
-    /// A sleeper with packets in a queue, seen twice: its producers found it not worth waking it, and nothing more
-    /// came. This bounds the age of a packet in a queue to two sweeps. A neighbour may have written over the bell, so
-    /// that the sleeper looks awake: it is woken when it has not moved for longer. Sleepers that wait for room have a
-    /// full queue behind them and are woken by its consumer.
-    fn wake_the_forgotten(&mut self) {
+    /// A sleeper with packets in a queue that nobody found worth waking it for, and no more came. [`OVERDUE_NS`] and two
+    /// sweeps bound the age of a packet in a queue. A neighbour may have written over the bell, so that the sleeper looks
+    /// awake: it is woken when it has not moved for longer. Sleepers that wait for room have a full queue behind them and
+    /// are woken by its consumer.
+    fn wake_the_forgotten(&mut self, now: u64) {
         if self.entries.iter().all(|e| e.inside == 0) {
             return;
         }
+        let overdue = self.clock.ticks_in(OVERDUE_NS);
+        // A stock platform's NFs wait for no room.
+        let waits_for_room = self.plan.mechanisms.backpressure();
         for view in self.instances.iter_mut().filter(|v| v.down.is_none()) {
             let rings = &self.fabric.rings;
-            let due = view.bell.is_asleep()
-                && view.inputs.iter().any(|&e| !rings[e].is_empty())
-                && !view.outputs.iter().any(|&e| rings[e].len() > rings[e].capacity() / 2);
+            let packets = view.inputs.iter().fold(0u32, |sum, &e| sum.saturating_add(rings[e].len()));
+            let asleep = packets > 0 && view.bell.is_asleep();
+            view.asleep_at = if asleep { view.asleep_at.or(Some(now)) } else { None };
+            let waiting = Waiting {
+                packets,
+                // Who fills the queues decides by numbers; here it is time.
+                wake_at: u32::MAX,
+                urgent: false,
+                overdue: view.asleep_at.is_some_and(|at| now.saturating_sub(at) >= overdue),
+                stalled: waits_for_room && view.outputs.iter().any(|&e| rings[e].len() > rings[e].capacity() / 2),
+            };
             let passes = view.page.as_ref().map_or(0, |p| p.status().passes.load(Relaxed));
-            let waits = view.inputs.iter().any(|&e| !rings[e].is_empty());
-            view.still = if waits && passes == view.passes { view.still + 1 } else { 0 };
+            view.still = if packets > 0 && passes == view.passes { view.still + 1 } else { 0 };
             view.passes = passes;
-            if due && view.due || view.still >= STILL_SWEEPS {
+            if worth_waking(waiting) || view.still >= STILL_SWEEPS {
                 view.bell.wake();
-                view.still = 0;
+                (view.still, view.asleep_at) = (0, None);
             }
-            view.due = due;
         }
     }
 

@@ -16,7 +16,7 @@ use crate::fabric::{Fabric, HOLDS};
 use crate::ports::PortError;
 use crate::report::{Happening, Interval, Report};
 use crate::{Observer, Options, open_ports};
-use chainline_chain::plan::Plan;
+use chainline_chain::plan::{Activation, Plan};
 use chainline_sched::{Policy, Task};
 use chainline_shm::mapping::MapError;
 use chainline_shm::{Bell, Clock};
@@ -222,6 +222,17 @@ impl<'a> Supervisor<'a> {
         self.end(observer)
     }
 
+    /// Says who takes time from others on its core whether it has packets or not.
+    fn remark_pollers(&mut self, observer: &mut dyn Observer) {
+        let plan = self.plan.clone();
+        for (i, p) in plan.instances.iter().enumerate() {
+            if p.activation == Activation::Poll && p.shares_core {
+                let what = format!("polls on cores that it shares ({:?}): it gives way when it finds nothing", p.cores);
+                self.happened(Some(i), what, observer);
+            }
+        }
+    }
+
     /// Packets flow from now on.
     fn open(&self, observer: &mut dyn Observer) -> Result<(), RunError> {
         self.command(Command::Run)?;
@@ -252,6 +263,7 @@ impl<'a> Supervisor<'a> {
                 return Err(RunError::Spawn { instance: i.name.clone(), what });
             }
         }
+        self.remark_pollers(observer);
         Ok(())
     }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::setup::StageSetup;
+use crate::setup::{Activation, StageSetup};
 use chainline_nf::{HoldId, Reason};
 use chainline_shm::page::PageLayout;
 use chainline_shm::region::Slots;
@@ -51,6 +51,7 @@ fn bench(nfs: Vec<Box<dyn NfObject>>, weights: &[u32], capacity: u32, batch: u32
         producer: Producer::attach(ring.clone()),
         bell: Bell::create().unwrap(),
         wake_at: 32,
+        urgent: false,
         chain: 0,
         hop: 1,
     };
@@ -87,7 +88,7 @@ fn bench(nfs: Vec<Box<dyn NfObject>>, weights: &[u32], capacity: u32, batch: u32
         own_bell: bell,
         clock: Clock::measure(Duration::ZERO),
         batch,
-        spin_ticks: 0,
+        waits: Waits::new(Activation::Wake, &Clock::measure(Duration::ZERO)),
         now: 0,
         sample_at: 0,
         tick_at: u64::MAX,
@@ -142,9 +143,9 @@ fn no_more_is_taken_than_fits() {
     assert_eq!((b.sinks[0].available(u32::MAX), b.host.inlets[0].consumer.available(u32::MAX)), (64, 64));
     // Half of the queue must be free before it goes on: it then runs for long.
     b.sinks[0].release(31);
-    assert!(!b.host.pass(0) && !b.host.has_work());
+    assert!(!b.host.pass(0) && !b.host.may_go_on());
     b.sinks[0].release(1);
-    assert!(b.host.has_work() && b.host.pass(0));
+    assert!(b.host.may_go_on() && b.host.pass(0));
 }
 
 #[test]
