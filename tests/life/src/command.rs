@@ -44,12 +44,19 @@ impl Desk {
     /// Starts `chainline run` on a chain file with this `spec`, a YAML mapping indented by two.
     #[must_use]
     pub fn start(&self, name: &str, spec: &str, args: &[&str]) -> Running {
+        self.start_with(name, spec, args, |_| {})
+    }
+
+    /// As [`Desk::start`], after `prepare` has changed the command: the user, say.
+    #[must_use]
+    pub fn start_with(&self, name: &str, spec: &str, args: &[&str], prepare: impl FnOnce(&mut Command)) -> Running {
         let head = format!("apiVersion: chainline/v1alpha1\nkind: ServiceChain\nmetadata: {{name: {name}}}\nspec:\n");
         let file = self.dir.write(&format!("{name}.yaml"), head + spec);
         let out = |end: &str| self.dir.join(&format!("{name}.{end}"));
         let mut command = Command::new(self.program);
         command.args(["run", "--quiet", "-o", "json"]).args(args).arg(file).stdin(Stdio::null());
         command.stdout(File::create(out("out")).unwrap()).stderr(File::create(out("err")).unwrap());
+        prepare(&mut command);
         Running { child: command.spawn().unwrap(), out: out("out"), err: out("err") }
     }
 }
