@@ -52,19 +52,6 @@ fn mark(frames: &[(Frame, u16)], buffers: &mut Buffers, gauges: &[ChainGauge], l
     }
 }
 
-/// Marks packets of chains that are overloaded "congestion experienced": here, and not at the entry, as it is then the
-/// last thing that happens to a packet. No NF rewrites or drops it any more, and sources hear of it a queue earlier.
-fn mark(frames: &[(Frame, u16)], buffers: &mut Buffers, gauges: &[ChainGauge], ledger: &mut Ledger) {
-    let mut loan = buffers.open();
-    for (f, chain) in frames.iter().filter(|(_, chain)| gauges[usize::from(*chain)].advice.marks()) {
-        let desc = Desc { buf: BufId::new(f.index, 0), off: f.off, len: f.len, ..Desc::default() };
-        let whole = usize::from(f.off)..usize::from(f.off) + usize::from(f.len);
-        if loan.take(desc).and_then(|buffer| buffer.get_mut(whole)).is_some_and(ecn::mark) {
-            ledger.account(usize::from(*chain), f.at).ecn_marked += 1;
-        }
-    }
-}
-
 impl Dataplane {
     /// Sends a burst. Returns how many packets moved.
     #[inline]
