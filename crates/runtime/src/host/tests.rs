@@ -374,7 +374,7 @@ fn packets_are_taken_as_files_and_places_have_room_and_the_end_waits() {
     // Places for 16 packets, buffers for 20: 16 are taken, and no more until something is written.
     assert!(b.host.pass(0));
     assert_eq!((b.host.holds.held(), b.host.inlets[0].consumer.available(u32::MAX)), (16, 84));
-    assert!(!b.host.pass(0) && !b.host.has_work() && b.host.waits_for_files());
+    assert!(!b.host.pass(0) && !b.host.may_go_on() && b.host.waits_for_files());
     assert_eq!(b.host.page.status().io.load(Relaxed), 0);
     b.host.move_files();
     assert_eq!(b.host.page.status().io.load(Relaxed), 1);
