@@ -20,6 +20,7 @@
 pub mod dataplane;
 pub mod diff;
 pub mod host;
+pub mod nfvnice;
 pub mod niu;
 pub mod process;
 pub mod queueing;

@@ -20,8 +20,8 @@ mod read;
 #[cfg(test)]
 mod tests;
 
-pub use apply::{ApplyError, base, chain_file, pinned};
-pub use cases::{Combination, combinations, name};
+pub use apply::{ApplyError, base, chain_file, pinned, shortage};
+pub use cases::{Combination, combinations, name, with_ideals};
 pub use factor::{FACTORS, Factor};
 pub use host::{Cores, Frequency};
 pub use model::{Base, File, Quick, Shown, Spec};

@@ -35,6 +35,20 @@ fn the_schema_is_current_and_describes_what_is_written() {
 }
 
 #[test]
+fn the_schema_of_the_summary_is_current() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/nfvnice.schema.json");
+    let text = serde_json::to_string_pretty(&chainline_bench::nfvnice::summary::schema()).unwrap() + "\n";
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    assert!(
+        std::fs::read_to_string(&path).unwrap_or_default() == text,
+        "{} is not current: UPDATE=1 cargo test -p chainline-bench --test results",
+        path.display()
+    );
+}
+
+#[test]
 fn what_is_written_is_read_again() {
     let results = sample();
     let text = to_json(&results).unwrap();

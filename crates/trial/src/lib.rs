@@ -41,13 +41,16 @@ pub struct Order {
     /// death (RFC 6201 section 4.2: software reset). The other NFs of its instance die with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reset: Option<String>,
+    /// Cuts the window into slices of so many milliseconds, each with what the NFs did in it; 0: no slices.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub slice_ms: u64,
 }
 
 impl Default for Order {
     /// All that the generator makes for a second.
     fn default() -> Self {
         let (load, drain_ms) = (Load::Max, default_drain_ms());
-        Self { load, warmup_ms: 0, duration_ms: 1000, drain_ms, duration_ns: 0, reset: None }
+        Self { load, warmup_ms: 0, duration_ms: 1000, drain_ms, duration_ns: 0, reset: None, slice_ms: 0 }
     }
 }
 
@@ -136,8 +139,14 @@ pub struct Outcome {
     pub longest_gap_ns: Option<u64>,
     /// The generators' own state.
     pub generator: GeneratorState,
+    /// By chain.
+    #[serde(default)]
+    pub chains: BTreeMap<String, ChainOutcome>,
     /// By NF.
     pub nfs: BTreeMap<String, NfOutcome>,
+    /// The window in slices, if that was ordered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slices: Vec<Slice>,
     /// Whether the ledger balanced after the drain.
     pub balanced: bool,
     /// What happened to instances meanwhile.
@@ -153,6 +162,40 @@ pub struct GeneratorState {
     pub saturated: bool,
     /// Share of its time that the thread that generates was busy, 0 to 1.
     pub busy: f64,
+}
+
+/// One chain in a trial.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ChainOutcome {
+    /// Packets that the classifier gave to it.
+    pub received: u64,
+    /// Packets that a port sent.
+    pub transmitted: u64,
+    /// Packets dropped at its entry, before any work.
+    pub shed: u64,
+    /// 99th percentile of the time from when a packet should have been sent to the port, in nanoseconds; `null` when
+    /// none left.
+    pub p99_ns: Option<u64>,
+}
+
+/// A part of a trial's window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Slice {
+    /// From the window's begin to the slice's end, in seconds, as measured.
+    pub until_s: f64,
+    /// How long it lasted, in seconds.
+    pub seconds: f64,
+    /// By NF.
+    pub nfs: BTreeMap<String, NfSlice>,
+}
+
+/// One NF in a slice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NfSlice {
+    /// Packets handed to it.
+    pub received: u64,
+    /// Share of one core, of its instance.
+    pub cpu_share: f64,
 }
 
 /// One NF in a trial. Core time is that of its instance, which fused NFs share.

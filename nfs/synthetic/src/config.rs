@@ -6,6 +6,8 @@ use chainline_nf::Error;
 pub const MAX_COST: u64 = 4_000_000_000;
 /// The most state: 64 GiB.
 pub const MAX_STATE: u64 = 1 << 36;
+/// The most steps.
+pub const MAX_STEPS: usize = 1024;
 /// The most touches a packet.
 pub const MAX_TOUCHES: u32 = 4096;
 
@@ -24,9 +26,23 @@ pub struct Args {
     pub touches: u32,
     /// Frequency of the TSC in Hz; asked from the CPU and the kernel unless given.
     pub tsc_hz: Option<u64>,
+    /// Other costs from some time on, in order of time. Time begins with the first packet, and again with the first
+    /// packet after half a second without any.
+    #[serde(default)]
+    pub steps: Vec<Step>,
     /// Cost of one iteration of the busy loop in TSC cycles; measured at start-up unless given. Instances that are
     /// to be compared closely should be given the same.
     pub iteration_cycles: Option<f64>,
+}
+
+/// Another cost from some time on.
+#[derive(Clone, Debug, PartialEq, serde::Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// Milliseconds after the first packet.
+    pub at_ms: u64,
+    /// Cost of a packet from then on, in TSC cycles.
+    pub cost_cycles: Cost,
 }
 
 /// Cost of a packet in TSC cycles.
@@ -82,12 +98,27 @@ impl Args {
         if let Some(hz) = self.tsc_hz.filter(|hz| !(1_000_000..=100_000_000_000).contains(hz)) {
             return wrong(format!("tsc_hz: found {hz}, expected a frequency in Hz, such as 2400000000"));
         }
+        if self.steps.len() > MAX_STEPS {
+            return wrong(format!("steps: found {} of them, expected at most {MAX_STEPS}", self.steps.len()));
+        }
+        if let Some(at) = (1..self.steps.len()).find(|i| self.steps[i - 1].at_ms >= self.steps[*i].at_ms) {
+            let ms = self.steps[at].at_ms;
+            return wrong(format!("steps[{at}].at_ms: found {ms}, expected a later time than the step before has"));
+        }
+        self.cost_cycles.draws("cost_cycles")
+    }
+}
+
+impl Cost {
+    /// The costs to draw from. `field` is for messages.
+    pub(crate) fn draws(&self, field: &str) -> Result<Vec<f64>, Error> {
+        let wrong = |what: String| Err(Error::Args(format!("args.{what}")));
         let steps = || (0..QUANTILES).map(|i| (f64::from(i) + 0.5) / f64::from(QUANTILES));
-        let costs: Vec<f64> = match &self.cost_cycles {
+        let costs: Vec<f64> = match self {
             Cost::Constant(c) => vec![*c as f64],
             Cost::Distribution(Distribution::Uniform([low, high])) => {
                 if low > high {
-                    return wrong(format!("cost_cycles.uniform: found [{low}, {high}], expected the lower one first"));
+                    return wrong(format!("{field}.uniform: found [{low}, {high}], expected the lower one first"));
                 }
                 let (low, high) = (*low as f64, *high as f64);
                 steps().map(|u| low + (high - low) * u).collect()
@@ -101,13 +132,13 @@ impl Args {
             Cost::Distribution(Distribution::PerFlow(list)) => {
                 if list.is_empty() || list.len() > 1 << 16 {
                     let n = list.len();
-                    return wrong(format!("cost_cycles.per_flow: found {n} costs, expected 1 to 65536"));
+                    return wrong(format!("{field}.per_flow: found {n} costs, expected 1 to 65536"));
                 }
                 list.iter().map(|c| *c as f64).collect()
             }
         };
         match costs.iter().find(|c| **c > MAX_COST as f64) {
-            Some(c) => wrong(format!("cost_cycles: {c:.0} cycles for a packet are more than {MAX_COST}")),
+            Some(c) => wrong(format!("{field}: {c:.0} cycles for a packet are more than {MAX_COST}")),
             None => Ok(costs),
         }
     }

@@ -16,14 +16,24 @@ pub struct Draws<T> {
     random: u64,
 }
 
+fn by_flow(cost: &Cost) -> bool {
+    matches!(cost, Cost::Distribution(Distribution::PerFlow(_)))
+}
+
 impl Draws<f64> {
     /// Costs in TSC cycles.
     ///
     /// # Errors
     /// When the arguments are out of range.
     pub fn of(args: &Args) -> Result<Self, Error> {
-        let by_flow = matches!(args.cost_cycles, Cost::Distribution(Distribution::PerFlow(_)));
-        Ok(Self { values: args.costs()?, by_flow, random: SEED })
+        Ok(Self { values: args.costs()?, by_flow: by_flow(&args.cost_cycles), random: SEED })
+    }
+
+    /// Costs of the step with this index, as [`Draws::of`].
+    pub(crate) fn of_step(args: &Args, index: usize) -> Result<Self, Error> {
+        let cost = args.steps.get(index).map_or(&args.cost_cycles, |s| &s.cost_cycles);
+        let values = cost.draws(&format!("steps[{index}].cost_cycles"))?;
+        Ok(Self { values, by_flow: by_flow(cost), random: SEED })
     }
 
     /// Mean of all values, in TSC cycles.
@@ -50,6 +60,22 @@ impl<T: Copy> Draws<T> {
             (self.random >> 32) as u32
         };
         self.values.get(scale(draw, self.values.len())).copied()
+    }
+
+    /// Makes room for the values of all of these, so that taking them over allocates nothing.
+    pub(crate) fn make_room<'a>(&mut self, others: impl Iterator<Item = &'a Self>)
+    where
+        T: 'a,
+    {
+        let most = others.map(|o| o.values.len()).max().unwrap_or(0);
+        self.values.reserve(most.saturating_sub(self.values.len()));
+    }
+
+    /// Draws from the values of another from now on.
+    pub(crate) fn take_over(&mut self, other: &Self) {
+        self.values.clear();
+        self.values.extend_from_slice(&other.values);
+        self.by_flow = other.by_flow;
     }
 
     #[cfg(test)]

@@ -12,7 +12,7 @@ mod config;
 mod draws;
 mod state;
 
-pub use config::{Args, Cost, Distribution};
+pub use config::{Args, Cost, Distribution, Step};
 pub use draws::Draws;
 pub use state::State as Synthetic;
 
@@ -30,7 +30,8 @@ impl Nf for Synthetic {
         Self::new(&args)
     }
 
-    fn process(&mut self, burst: &mut Burst<'_>, _: &mut Ctx<'_>) {
+    fn process(&mut self, burst: &mut Burst<'_>, ctx: &mut Ctx<'_>) {
+        self.turn(ctx.now_ns());
         for packet in burst.packets() {
             self.work(packet.meta().flow_hash);
         }

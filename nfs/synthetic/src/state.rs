@@ -10,9 +10,14 @@ use chainline_nf::Error;
 #[repr(align(64))]
 struct Line([u64; 8]);
 
+/// What the steps begin anew after: nanoseconds without a packet.
+const PAUSE_NS: u64 = 500_000_000;
+
 /// Iterations to draw from, the loop's value, the state.
 pub struct State {
+    /// What packets cost now.
     iterations: Draws<u32>,
+    steps: Option<Steps>,
     value: u64,
     touches: u32,
     lines: Vec<Line>,
@@ -23,6 +28,34 @@ pub struct State {
 
 /// Knuth's multiplier, which is odd.
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Costs by time.
+struct Steps {
+    /// From so many nanoseconds after the first packet on, in order; the first from 0.
+    costs: Vec<(u64, Draws<u32>)>,
+    /// Which of them is in force.
+    current: usize,
+    /// When the first packet came, and the last.
+    first_ns: u64,
+    last_ns: Option<u64>,
+}
+
+impl Steps {
+    /// A burst came at `now_ns`: the costs that begin with it.
+    fn turn(&mut self, now_ns: u64) -> Option<&Draws<u32>> {
+        if self.last_ns.is_none_or(|last| now_ns.saturating_sub(last) >= PAUSE_NS) {
+            self.first_ns = now_ns;
+        }
+        self.last_ns = Some(now_ns);
+        let at = now_ns.saturating_sub(self.first_ns);
+        let turned = self.costs.partition_point(|(from, _)| *from <= at).saturating_sub(1);
+        if turned == self.current {
+            return None;
+        }
+        self.current = turned;
+        self.costs.get(turned).map(|(_, costs)| costs)
+    }
+}
 
 impl State {
     pub(crate) fn new(args: &Args) -> Result<Self, Error> {
@@ -41,8 +74,17 @@ impl State {
             .map_err(|_| Error::Args(format!("args.state_bytes: this host cannot give {} bytes", args.state_bytes)))?;
         // Written, not only reserved: the first packets must not pay for page faults.
         lines.resize(count, Line([1; 8]));
+        let iterations = |costs: &Draws<f64>| costs.map(|c| calibration.iterations(c));
+        let mut by_time = vec![(0, iterations(&costs))];
+        for (i, step) in args.steps.iter().enumerate() {
+            by_time.push((step.at_ms.saturating_mul(1_000_000), iterations(&Draws::of_step(args, i)?)));
+        }
+        let mut now = iterations(&costs);
+        now.make_room(by_time.iter().map(|(_, costs)| costs));
+        let steps = (by_time.len() > 1).then_some(Steps { costs: by_time, current: 0, first_ns: 0, last_ns: None });
         Ok(Self {
-            iterations: costs.map(|c| calibration.iterations(c)),
+            iterations: now,
+            steps,
             value: 3,
             touches: args.touches,
             lines,
@@ -50,6 +92,14 @@ impl State {
             calibration,
             mean_cycles: costs.mean(),
         })
+    }
+
+    /// A burst came: packets cost from now on what the steps say of this time. Allocates nothing.
+    #[inline]
+    pub(crate) fn turn(&mut self, now_ns: u64) {
+        if let Some(costs) = self.steps.as_mut().and_then(|s| s.turn(now_ns)) {
+            self.iterations.take_over(costs);
+        }
     }
 
     /// Does the work of one packet.
@@ -121,6 +171,23 @@ mod tests {
     }
 
     #[test]
+    fn steps_change_the_cost_and_begin_anew_after_a_pause() {
+        let mut s = state(serde_json::json!({"cost_cycles": 40, "iteration_cycles": 4.0, "steps": [
+            {"at_ms": 100, "cost_cycles": 400}, {"at_ms": 200, "cost_cycles": {"per_flow": [4, 8]}}
+        ]}));
+        let ms = 1_000_000;
+        // The clock may stand anywhere when the first packet comes.
+        for (at, wanted) in
+            [(7000, 10.0), (7099, 10.0), (7100, 100.0), (7350, 1.5), (7849, 1.5), (8350, 10.0), (8449, 10.0)]
+        {
+            s.turn(at * ms);
+            assert_eq!(mean(&s), wanted, "at {at} ms");
+        }
+        s.turn(8460 * ms);
+        assert_eq!(mean(&s), 100.0);
+    }
+
+    #[test]
     fn a_flow_touches_its_own_lines_as_often_as_asked() {
         let mut s = state(serde_json::json!({"state_bytes": 1 << 20, "touches": 4, "iteration_cycles": 4.0}));
         let touched = |s: &State| s.lines.iter().filter(|l| l.0[0] != 1).count();
@@ -141,6 +208,14 @@ mod tests {
             (serde_json::json!({"cost_cycles": {"uniform": [5, 1]}}), "the lower one first"),
             (serde_json::json!({"cost_cycles": 5_000_000_000u64}), "more than 4000000000"),
             (serde_json::json!({"cost_cycles": {"per_flow": []}}), "expected 1 to 65536"),
+            (
+                serde_json::json!({"steps": [{"at_ms": 5, "cost_cycles": 1}, {"at_ms": 5, "cost_cycles": 2}]}),
+                "steps[1].at_ms: found 5, expected a later time",
+            ),
+            (
+                serde_json::json!({"steps": [{"at_ms": 5, "cost_cycles": {"uniform": [5, 1]}}]}),
+                "steps[0].cost_cycles.uniform",
+            ),
             (serde_json::json!({"touches": 1}), "nothing to touch"),
             (serde_json::json!({"touches": 5000, "state_bytes": 64}), "more than 4096"),
             (serde_json::json!({"state_bytes": 1u64 << 60}), "more than"),

@@ -4,6 +4,7 @@
 mod compare;
 mod diff;
 mod host;
+mod nfvnice;
 mod niu;
 mod queueing;
 mod quick;
@@ -42,6 +43,7 @@ super::commands! {
     Quick(quick::Quick),
     Run(run::Run),
     Niu(niu::Niu),
+    Nfvnice(nfvnice::Nfvnice),
     Queueing(queueing::Queueing),
     Compare(compare::Compare),
     Host(host::Host),

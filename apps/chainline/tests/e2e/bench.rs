@@ -130,6 +130,34 @@ fn a_sweep_is_measured_resumed_and_kept() {
 }
 
 #[test]
+fn mechanisms_stand_beside_the_stock_platform() {
+    let dir = Dir::new();
+    let listed = outcome(chainline().args(["bench", "nfvnice", "table3", "fig13", "--quick", "--list"]));
+    let lines: Vec<&str> = listed.stdout.lines().collect();
+    assert_eq!((listed.status.code(), lines.len()), (Some(0), 5), "{}{}", listed.stdout, listed.stderr);
+    assert!(lines[0].starts_with("fig7: ") && lines[4].starts_with("fig13: "), "{}", listed.stdout);
+    if !steered() {
+        return;
+    }
+    let mut command = chainline();
+    command.args(["bench", "nfvnice", "fig7", "--quick", "--allow-disturbed", "-o", "json", "--dir"]);
+    let found = outcome(command.arg(dir.path("out")).env("XDG_CACHE_HOME", dir.path("cache")));
+    assert_eq!(found.status.code(), Some(0), "{}{}", found.stdout, found.stderr);
+    let summary: Value = serde_json::from_str(&found.stdout).unwrap();
+    assert_eq!((&summary["format"], &summary["complete"]), (&"chainline.nfvnice/v1".into(), &true.into()));
+    let cases = summary["scenarios"][0]["cases"].as_array().unwrap();
+    let roles: Vec<_> = cases.iter().map(|c| c["role"].as_str().unwrap()).collect();
+    assert_eq!(roles, ["ideal", "rival", "ours"], "{summary:#}");
+    let wasted = |figures: &Value| figures["wasted"]["median"].as_f64().unwrap();
+    assert!(wasted(&cases[1]) > 0.0, "a stock platform wastes work under overload: {summary:#}");
+    assert_eq!((wasted(&cases[0]), wasted(&cases[2])), (0.0, 0.0), "{summary:#}");
+    assert_eq!(cases[2]["rival"]["wasted"], cases[1]["wasted"]);
+    for field in ["throughput_pps", "ratio_to_fused", "p99_us"] {
+        assert!(cases[2][field]["median"].as_f64().unwrap() > 0.0, "{field}: {summary:#}");
+    }
+}
+
+#[test]
 fn bench_quick_measures_the_quickstart() {
     if !steered() {
         return;

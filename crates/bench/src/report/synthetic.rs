@@ -106,7 +106,7 @@ impl Make {
                 generator: GeneratorState { worst_stall_ns: 9_000, saturated: false, busy: 0.4 },
                 nfs: BTreeMap::from([("fw".into(), NfOutcome { cpu_share: 0.5, ..NfOutcome::default() })]),
                 balanced: true,
-                happenings: Vec::new(),
+                ..Outcome::default()
             },
             stolen_share: 0.001,
             foreign_share: 0.004,

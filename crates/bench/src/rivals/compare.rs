@@ -132,6 +132,7 @@ impl Comparison {
                             "cores": [self.cores.tester, self.cores.dataplane.first()],
                         }),
                         unavailable: missing.or(one_core.clone()),
+                        ..Case::default()
                     });
                 }
             }

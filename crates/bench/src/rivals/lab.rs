@@ -34,6 +34,8 @@ pub const DESTINATIONS: &str = "198.19.0.0/16";
 
 /// What every namespace and directory of a lab begins with.
 const PREFIX: &str = "chainline-bench-";
+/// What a lab's namespaces end with: tester, dataplane, and what lies in the middle of two hosts.
+const SUFFIXES: [char; 3] = ['t', 'd', 'm'];
 /// Labs of this process so far.
 static LABS: AtomicU32 = AtomicU32::new(0);
 
@@ -70,12 +72,8 @@ impl Lab {
             }
         }
         sweep();
-        let me = std::process::id();
-        let began = started(me).ok_or_else(|| failed("cannot read /proc/self/stat"))?;
-        let n = LABS.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{PREFIX}{me}-{began}-{n}");
+        let (name, tag) = new_name()?;
         let dir = std::env::temp_dir().join(&name);
-        let tag = format!("{}{}", base36(me), base36(n % 1296));
         // From here on dropping it removes whatever there is.
         let lab = Self { name, tag, kind, direct, dir };
         let mut builder = std::fs::DirBuilder::new();
@@ -258,6 +256,14 @@ impl Lab {
     }
 }
 
+/// A name that tells its owner, and a short one for interfaces.
+pub(crate) fn new_name() -> Result<(String, String), DataplaneError> {
+    let me = std::process::id();
+    let began = started(me).ok_or_else(|| failed("cannot read /proc/self/stat"))?;
+    let n = LABS.fetch_add(1, Ordering::Relaxed);
+    Ok((format!("{PREFIX}{me}-{began}-{n}"), format!("{}{}", base36(me), base36(n % 1296))))
+}
+
 /// A port as a chain file takes it: `place` is an interface, or the path of a socket.
 pub(crate) fn port_json(kind: PortKind, place: &str, role: &str) -> serde_json::Value {
     match kind {
@@ -274,8 +280,8 @@ impl Drop for Lab {
 }
 
 /// Ends every process in a lab's namespaces, and removes these and the directory.
-fn clear(name: &str, dir: &Path) {
-    for ns in [format!("{name}t"), format!("{name}d")] {
+pub(crate) fn clear(name: &str, dir: &Path) {
+    for ns in SUFFIXES.map(|suffix| format!("{name}{suffix}")) {
         if !Path::new("/run/netns").join(&ns).exists() {
             continue;
         }
@@ -318,7 +324,7 @@ pub fn sweep() -> usize {
     let temp = std::env::temp_dir();
     let mut labs: Vec<String> = names(Path::new("/run/netns"))
         .into_iter()
-        .filter_map(|n| n.strip_suffix(['t', 'd']).map(str::to_owned))
+        .filter_map(|n| n.strip_suffix(SUFFIXES).map(str::to_owned))
         .collect();
     labs.extend(names(&temp));
     labs.retain(|name| owner(name).is_some_and(|(pid, began)| started(pid) != Some(began)));
@@ -356,23 +362,23 @@ fn base36(mut n: u32) -> String {
     }
 }
 
-fn unavailable(what: &str, why: &str) -> DataplaneError {
+pub(crate) fn unavailable(what: &str, why: &str) -> DataplaneError {
     DataplaneError::Unavailable { what: what.into(), why: why.into() }
 }
 
-fn failed(why: &str) -> DataplaneError {
+pub(crate) fn failed(why: &str) -> DataplaneError {
     DataplaneError::Failed { what: "the lab".into(), why: why.into() }
 }
 
-fn ip(words: &[&str]) -> Result<(), DataplaneError> {
+pub(crate) fn ip(words: &[&str]) -> Result<(), DataplaneError> {
     run(Command::new("ip").args(words))
 }
 
-fn sysctl(ns: &str, words: &[&str]) -> Result<(), DataplaneError> {
+pub(crate) fn sysctl(ns: &str, words: &[&str]) -> Result<(), DataplaneError> {
     run(Command::new("ip").args(["netns", "exec", ns, "sysctl", "-q", "-w"]).args(words))
 }
 
-fn run(command: &mut Command) -> Result<(), DataplaneError> {
+pub(crate) fn run(command: &mut Command) -> Result<(), DataplaneError> {
     let line = process::line(command);
     let out = command
         .stdin(std::process::Stdio::null())

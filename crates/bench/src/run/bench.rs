@@ -1,9 +1,10 @@
 //! A whole benchmark: all cases, interleaved in rounds, so that a slow minute of the host hits all alike.
 
 use super::journal::{Cache, Entries, Entry, Journal, JournalError, Line, key};
-use super::measure::{Found, measure};
+use super::measure::{Found, Ideal, measure};
 use super::meter::{Meter, Rules, Stop};
 use super::protocol::Protocol;
+use super::scheduling::{RATIO, THROUGHPUT};
 use super::sections::{self, View};
 use super::tell::{Event, Tell};
 use crate::dataplane::{Dataplane, DataplaneError};
@@ -16,7 +17,7 @@ use std::fs;
 use std::path::PathBuf;
 
 /// One thing to measure: a dataplane, set up in one way.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Case {
     /// What people call it: `64 B, l3fwd`.
     pub name: String,
@@ -28,6 +29,10 @@ pub struct Case {
     pub content: Value,
     /// Why this host cannot do it, if it cannot.
     pub unavailable: Option<String>,
+    /// The index of the case that is its ideal, which stands before it; its own if it is one.
+    pub ideal: Option<usize>,
+    /// What this host has too little of for it, where it is measured all the same: `needs 4 cores: run with 2 sharing`.
+    pub short_of: Option<String>,
 }
 
 /// Starts dataplanes.
@@ -252,7 +257,12 @@ impl Running<'_> {
                 unsaved = report::save_json(&dir, &results).err();
             },
         };
-        let (found, stopped) = measure(&mut meter, &bench.protocol);
+        let ideal = match case.ideal {
+            None => Ideal::None,
+            Some(of) if of == i => Ideal::Own,
+            Some(of) => Ideal::Other(throughput(&self.done.found, of, round)),
+        };
+        let (mut found, stopped) = measure(&mut meter, &bench.protocol, ideal);
         let (entries, ready, played) = (std::mem::take(&mut meter.entries), meter.ready.take(), meter.played);
         drop(meter);
         self.done.results.trials = trials;
@@ -265,6 +275,7 @@ impl Running<'_> {
         if let Some(ready) = ready {
             sections::note_ready(&mut self.done.results, case, &ready);
         }
+        held_against(ideal, &mut found);
         self.done.found.push((i, round, found));
         match stopped {
             None => {
@@ -311,6 +322,7 @@ impl Running<'_> {
             .collect();
         for section in results.sections.iter_mut().filter(|s| s.id != sections::GENERATOR) {
             section.unavailable.extend(missing.clone());
+            section.unavailable.extend(sections::short(self.bench));
         }
         let invalid = results.trials.iter().filter(|t| !t.invalid.is_empty()).count();
         if invalid > 0 {
@@ -330,6 +342,25 @@ impl Running<'_> {
         said.sort();
         said.dedup();
         results.remarks.extend(said);
+    }
+}
+
+/// The throughput of a case in a round.
+fn throughput(found: &[(usize, u32, Found)], of: usize, round: u32) -> Option<f64> {
+    found.iter().find(|(i, r, _)| (*i, *r) == (of, round)).and_then(|(_, _, f)| f.value(THROUGHPUT))
+}
+
+/// Adds the throughput over the ideal's.
+fn held_against(ideal: Ideal, found: &mut Found) {
+    let Some(own) = found.value(THROUGHPUT) else { return };
+    let pps = match ideal {
+        Ideal::None => return,
+        Ideal::Own => Some(own),
+        Ideal::Other(pps) => pps,
+    };
+    match pps.filter(|pps| *pps > 0.0) {
+        Some(pps) => found.figure(RATIO, own / pps, Vec::new()),
+        None => found.lacks(RATIO, "the ideal's throughput was not found in this round"),
     }
 }
 

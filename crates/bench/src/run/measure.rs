@@ -61,8 +61,8 @@ impl Found {
 
 /// Measures one case. What could not be measured is said in the result. Besides it why that is not all: the user wants
 /// an end, the journal cannot be written, the dataplane failed.
-pub(super) fn measure(meter: &mut Meter<'_>, protocol: &Protocol) -> (Found, Option<Stop>) {
-    let mut procedure = Procedure { meter, protocol, found: Found::default() };
+pub(super) fn measure(meter: &mut Meter<'_>, protocol: &Protocol, ideal: Ideal) -> (Found, Option<Stop>) {
+    let mut procedure = Procedure { meter, protocol, ideal, found: Found::default() };
     let stop = procedure.all().err();
     let mut found = procedure.found;
     if let Some(why) = procedure.meter.disturbed.take() {
@@ -71,9 +71,21 @@ pub(super) fn measure(meter: &mut Meter<'_>, protocol: &Protocol) -> (Found, Opt
     (found, stop)
 }
 
+/// What is known of a case's ideal as the case is measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Ideal {
+    /// There is none.
+    None,
+    /// The case is one.
+    Own,
+    /// Its throughput in this round in frames a second, if that was found.
+    Other(Option<f64>),
+}
+
 pub(super) struct Procedure<'p, 'm> {
     pub(super) meter: &'p mut Meter<'m>,
     pub(super) protocol: &'p Protocol,
+    pub(super) ideal: Ideal,
     pub(super) found: Found,
 }
 
@@ -108,12 +120,15 @@ impl Procedure<'_, '_> {
                 }
             }
         }
+        if self.wants(Measure::Scheduling) {
+            self.scheduling(floor.as_deref())?;
+        }
         let rest = [Measure::Mrr, Measure::LossCurve, Measure::Cpu, Measure::Tst009];
         if !goals.is_empty() || rest.iter().any(|m| self.wants(*m)) {
             let trials = if self.wants(Measure::Mrr) { self.protocol.trials.max(1) } else { 1 };
             let Some((made, sent_pps)) = self.flat_out(Load::Max, "mrr", trials)? else {
                 for measure in &self.protocol.measures {
-                    if ![Measure::Lossless, Measure::Mrr, Measure::Delay].contains(measure) {
+                    if ![Measure::Lossless, Measure::Mrr, Measure::Delay, Measure::Scheduling].contains(measure) {
                         self.found.lacks(measure.word(), "how fast the generator is could not be found out");
                     }
                 }
@@ -179,7 +194,7 @@ impl Procedure<'_, '_> {
     }
 
     /// A trial that cannot be had is no end of the others; what concerns the whole benchmark is.
-    fn tolerate(&mut self, what: &str, stop: Stop) -> Result<(), Stop> {
+    pub(super) fn tolerate(&mut self, what: &str, stop: Stop) -> Result<(), Stop> {
         match stop {
             Stop::Invalid(_) | Stop::Saturated(_) | Stop::Refused(_) => {
                 self.found.lacks(what, stop.to_string());

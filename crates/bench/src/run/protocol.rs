@@ -37,6 +37,8 @@ pub enum Measure {
     Delay,
     /// Time of a core that NFs and manager take, at the highest load or at the line's rate.
     Cpu,
+    /// What chains and NFs get of the cores that they share, and what is wasted: see [`super::scheduling`].
+    Scheduling,
 }
 
 impl Measure {
@@ -56,6 +58,7 @@ impl Measure {
         ("loss-curve", Self::LossCurve),
         ("delay", Self::Delay),
         ("cpu", Self::Cpu),
+        ("scheduling", Self::Scheduling),
     ];
 
     /// The word in the file.
@@ -92,6 +95,15 @@ pub struct Protocol {
     /// Measures latency at this load in frames a second instead: the same for all, so that it can be compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_pps: Option<f64>,
+    /// Further loads of `scheduling`, as shares of the ideal's throughput.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ideal_shares: Vec<f64>,
+    /// `scheduling` cuts its window into slices of so many milliseconds; 0: it does not.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub slice_ms: u64,
+    /// When costs change, in milliseconds after the first packet: how long it takes until shares are right again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps_ms: Vec<u64>,
     /// Trials of `mrr` and `lossless`, searches of `back-to-back`, resets of each NF; their mean counts.
     pub trials: u32,
     /// Searches use goals with so short trials: so many of them to a decision. Names say it.
@@ -106,6 +118,11 @@ pub struct Protocol {
     pub line_bps: Option<f64>,
     /// Each search may take so many seconds.
     pub budget_s: f64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's way
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 /// Shorter trials than a goal says.
@@ -129,6 +146,9 @@ impl Default for Protocol {
             latency_at: vec![0.1, 0.5, 0.9],
             loads_pps: Vec::new(),
             latency_pps: None,
+            ideal_shares: Vec::new(),
+            slice_ms: 0,
+            steps_ms: Vec::new(),
             trials: 10,
             hasty: None,
             attempts: 4,
@@ -198,6 +218,9 @@ impl Protocol {
             Measure::Reset => trials * trial(self.latency_ms),
             Measure::LossCurve => 10.0 * trial(self.trial_ms),
             Measure::Cpu => trial(self.trial_ms),
+            Measure::Scheduling => {
+                (self.loads_pps.len().max(1) + self.ideal_shares.len()) as f64 * trial(self.trial_ms)
+            }
             // Bursts take no time, but what comes after each does; there are some ten of them to a search.
             Measure::BackToBack => trials * 10.0 * beside,
             Measure::Tst009 => 8.0 * (self.hasty.map_or(60.0, |h| h.trial_ms as f64 / 1e3) + beside),

@@ -3,12 +3,15 @@
 use super::bench::{Bench, Case};
 use super::measure::{Figure, Found};
 use super::protocol::Measure;
+use super::scheduling::{self, PART};
 use crate::results::{Axis, Obtained, Point, Results, Section, Series, Unavailable, View as Drawn, X};
 use crate::rivals::compare::PORT_ALONE;
 use chainline_trial::Ready;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+/// Factors that an ideal has other values of than what is held against it.
+const IDEAL_FACTORS: [&str; 4] = ["isolation", "mechanisms", "sched", "placement"];
 /// The section on the generator itself.
 pub const GENERATOR: &str = "generator";
 
@@ -145,6 +148,7 @@ pub fn axes(what: &str) -> Axes {
             definition: "From the time at which a frame should have been sent to its arrival, at given loads.",
             ..rate("", "")
         },
+        what if scheduling::is_figure(what) => scheduling::axes(what).unwrap_or_else(|| rate(what, "")),
         what => Axes {
             label: what.to_owned(),
             unit: if what.starts_with("latency") { "µs" } else { "" },
@@ -165,8 +169,12 @@ pub(super) fn all(bench: &Bench, found: &[(usize, u32, Found)]) -> Vec<Section> 
 fn default_views(bench: &Bench) -> Vec<View> {
     let first = bench.cases.first().and_then(|c| c.factors.keys().next().cloned());
     let view =
-        |m: &Measure| View { id: m.word().replace('.', "-"), y: m.word().into(), x: first.clone(), ..View::default() };
-    let mut views: Vec<View> = bench.protocol.measures.iter().map(view).collect();
+        |what: &str| View { id: what.replace(['.', ' '], "-"), y: what.into(), x: first.clone(), ..View::default() };
+    let of = |m: &Measure| match m {
+        Measure::Scheduling => scheduling::SHOWN.to_vec(),
+        m => vec![m.word()],
+    };
+    let mut views: Vec<View> = bench.protocol.measures.iter().flat_map(of).map(view).collect();
     // What some measures come to has two sides.
     for (measure, id, y) in
         [(Measure::BackToBack, "buffer", "back-to-back buffer"), (Measure::Reset, "reset-by-time", "reset by time")]
@@ -256,11 +264,20 @@ fn unit(factor: &str) -> &'static str {
     }
 }
 
+/// A row for each case that this host measures with less than it asks for.
+pub(super) fn short(bench: &Bench) -> Vec<Unavailable> {
+    let row = |c: &Case| Some(Unavailable { what: c.name.clone(), why: c.short_of.clone()? });
+    bench.cases.iter().filter_map(row).collect()
+}
+
 /// Where a figure lies. That of a case without the factor on the axis (the port alone, where chains differ in length)
 /// lies beside every other: it is the same for all.
 fn places(bench: &Bench, case: &Case, figure: &Figure, view: &View) -> Vec<X> {
     if let Some(x) = figure.x {
         return vec![X::Number(x)];
+    }
+    if view.x.as_deref() == Some(PART) && !figure.line.is_empty() {
+        return vec![X::Word(figure.line.clone())];
     }
     let of = |value: &Value| value.as_f64().map_or_else(|| X::Word(label(value)), X::Number);
     let Some(factor) = &view.x else {
@@ -288,10 +305,16 @@ fn legend(bench: &Bench, case: &Case, figure: &Figure, view: &View, own_x: bool)
     if bench.cases.iter().any(|c| c.dataplane != case.dataplane) {
         words.push(case.dataplane.clone());
     }
+    // What makes it the ideal needs not be said.
+    let ideal = case.ideal.is_some_and(|of| bench.cases.get(of) == Some(case));
+    let factors = factors.filter(|(f, _)| !ideal || !IDEAL_FACTORS.contains(&f.as_str()));
+    if ideal {
+        words.push("fused".into());
+    }
     // Of a field of the chain file its own name is enough.
     let short = |f: &str| f.rsplit('.').next().unwrap_or(f).replace('_', " ");
     words.extend(factors.map(|(f, v)| format!("{} {}", short(f), label(v))));
-    if !figure.line.is_empty() {
+    if !figure.line.is_empty() && view.x.as_deref() != Some(PART) {
         words.push(figure.line.clone());
     }
     if words.is_empty() { case.dataplane.clone() } else { words.join(", ") }
@@ -303,6 +326,10 @@ pub fn label(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Array(items) => items.iter().map(label).collect::<Vec<_>>().join(" → "),
+        Value::Object(map) if map.contains_key("policy") => {
+            let slice = map.get("slice_us").and_then(Value::as_f64).map(|us| format!(" {} ms", us / 1e3));
+            label(&map["policy"]) + &slice.unwrap_or_default()
+        }
         Value::Object(map) => match map.get("name").or(map.get("kind")) {
             Some(name) => label(name),
             None => value.to_string(),

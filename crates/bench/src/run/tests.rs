@@ -67,7 +67,8 @@ impl Dataplane for Scripted {
         let limit = self.world.saturated_above.get().filter(|_| matches!(order.load, Load::Pps(_)));
         let saturated = limit.is_some_and(|l| pps > l);
         let sent = intended;
-        let mut received = sent.min((CAPACITY_PPS * seconds) as u64 + self.world.buffer.get());
+        let capacity = if self.case == "stock" { CAPACITY_PPS / 2.0 } else { CAPACITY_PPS };
+        let mut received = sent.min((capacity * seconds) as u64 + self.world.buffer.get());
         if let Some(nf) = &order.reset {
             if self.case != "a" {
                 return Err(DataplaneError::Refused { what: self.case.clone(), why: format!("{nf} is a thread") });
@@ -134,7 +135,7 @@ impl Tell for Silent {
 
 fn case(name: &str, content: Value) -> Case {
     let factors = [("which".to_owned(), json!(name))].into();
-    Case { name: name.into(), dataplane: "chainline".into(), factors, content, unavailable: None }
+    Case { name: name.into(), dataplane: "chainline".into(), factors, content, ..Case::default() }
 }
 
 fn bench(measures: &[Measure], rounds: u32) -> Bench {
@@ -193,6 +194,46 @@ fn ndr_and_latency_of_a_known_system_are_found() {
     assert_eq!(curve, [100.0, 90.0, 80.0, 70.0, 60.0, 50.0, 40.0, 30.0, 20.0]);
     assert!(found.missing.is_empty(), "{:?}", found.missing);
     assert!(crate::report::faults(&done.results).is_empty(), "{:?}", crate::report::faults(&done.results));
+}
+
+#[test]
+fn cases_are_held_against_their_ideal_of_the_same_round() {
+    let (dir, world) = (Scratch::new(), Rc::new(World::default()));
+    let mut bench = bench(&[Measure::Scheduling], 2);
+    bench.cases = ["fused", "stock"].map(|n| Case { ideal: Some(0), ..case(n, json!(n)) }).to_vec();
+    bench.cases[1].short_of = Some("needs 4 cores: run with 2 sharing".into());
+    bench.protocol.ideal_shares = vec![0.4, 2.0];
+    let done = run(&bench, &options(dir.path()), &world).unwrap();
+    // Both get the same loads: those of the ideal.
+    let loads: Vec<Load> = world.made.borrow().iter().map(|(_, load)| *load).collect();
+    assert_eq!(loads, [Load::Max, Load::Pps(0.4 * CAPACITY_PPS), Load::Pps(2.0 * CAPACITY_PPS)].repeat(4));
+    let ratios = |case: usize| -> Vec<f64> {
+        let of_case = done.found.iter().filter(|(i, _, _)| *i == case).flat_map(|(_, _, f)| &f.figures);
+        of_case.filter(|f| f.what.starts_with("ratio to fused")).map(|f| (f.value * 1e6).round() / 1e6).collect()
+    };
+    assert_eq!(ratios(0), [0.4, 1.0, 1.0, 0.4, 1.0, 1.0]);
+    assert_eq!(ratios(1), [0.4, 0.5, 0.5, 0.4, 0.5, 0.5]);
+    let section = done.results.sections.iter().find(|s| s.y.label == "throughput").unwrap();
+    assert_eq!(section.unavailable[0].why, "needs 4 cores: run with 2 sharing");
+    assert!(crate::report::faults(&done.results).is_empty(), "{:?}", crate::report::faults(&done.results));
+}
+
+#[test]
+fn without_its_ideal_a_case_has_no_ratio_and_says_why() {
+    let (dir, world) = (Scratch::new(), Rc::new(World::default()));
+    // All attempts at the ideal are disturbed.
+    *world.disturbed.borrow_mut() = (0..4).collect();
+    let mut bench = bench(&[Measure::Scheduling], 1);
+    bench.cases = ["fused", "stock"].map(|n| Case { ideal: Some(0), ..case(n, json!(n)) }).to_vec();
+    bench.protocol.ideal_shares = vec![0.4];
+    let done = run(&bench, &options(dir.path()), &world).unwrap();
+    let stock = &done.found[1].2;
+    assert!(
+        stock.figures.iter().any(|f| f.what == "throughput")
+            && stock.figures.iter().all(|f| f.what != "ratio to fused")
+    );
+    let why: Vec<&str> = stock.missing.iter().map(|m| m.why.as_str()).collect();
+    assert!(why.contains(&"the ideal's throughput was not found in this round"), "{why:?}");
 }
 
 #[test]

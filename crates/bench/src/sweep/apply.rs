@@ -3,6 +3,7 @@
 
 use super::cases::Combination;
 use super::host::Cores;
+use super::model::Base;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
@@ -26,17 +27,35 @@ fn unfit(factor: &str, why: impl Into<String>) -> ApplyError {
     ApplyError::Unfit { factor: factor.to_owned(), why: why.into() }
 }
 
-/// A chain file for NFs on one path from a generator to a sink.
+/// A chain file for NFs on one path from a generator to a sink, or one with the `spec` that the base gives.
 #[must_use]
-pub fn base(nfs: &[Value], generator: &Map<String, Value>) -> Value {
+pub fn base(base: &Base) -> Value {
     let mut file = json!({
         "apiVersion": chainline_chain::model::API_VERSION, "kind": chainline_chain::model::KIND,
-        "metadata": {"name": "bench"},
-        "spec": {"ports": {"in": {"generator": generator}, "out": {"sink": {}}}, "nfs": {},
-            "chains": [{"name": "all", "path": ["in", "out"]}]},
+        "metadata": {"name": "bench"}, "spec": base.spec,
     });
-    set_path(&mut file, nfs);
+    if base.spec.is_empty() {
+        file["spec"] = json!({"ports": {"in": {"generator": base.generator}, "out": {"sink": {}}}, "nfs": {},
+            "chains": [{"name": "all", "path": ["in", "out"]}]});
+        set_path(&mut file, &base.nfs);
+        return file;
+    }
+    for generator in generators(&mut file) {
+        generator.extend(base.generator.clone());
+    }
     file
+}
+
+/// Replaces fields by those of `with`, maps field by field.
+fn merge(into: &mut Value, with: &Value) {
+    match (into, with) {
+        (Value::Object(into), Value::Object(with)) => {
+            for (field, value) in with {
+                merge(into.entry(field.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (into, with) => *into = with.clone(),
+    }
 }
 
 /// `base` with the values of a combination. Paths of files in it are made absolute, since the result is kept
@@ -46,6 +65,9 @@ pub fn base(nfs: &[Value], generator: &Map<String, Value>) -> Value {
 /// When the host cannot do it, or the base has nothing that a factor could change.
 pub fn chain_file(base: &Value, combination: &Combination, cores: &Cores) -> Result<Value, ApplyError> {
     let mut file = base.clone();
+    if let Some(variant) = combination.get("variant") {
+        merge(&mut file["spec"], &variant["spec"]);
+    }
     for generator in generators(&mut file) {
         // Loads come from the benchmark: what does not fit is lost and counted, not waited for.
         generator.insert("lossless".into(), false.into());
@@ -96,9 +118,9 @@ pub fn chain_file(base: &Value, combination: &Combination, cores: &Cores) -> Res
     if let Some(copies) = count("colocated") {
         copy(&mut file, copies);
     }
-    for (factor, field) in [("batch", "batch"), ("isolation", "isolation"), ("mechanisms", "mechanisms")] {
+    for factor in ["batch", "isolation", "mechanisms", "activation", "sched"] {
         if let Some(value) = get(factor) {
-            file["spec"]["defaults"][field] = value.clone();
+            file["spec"]["defaults"][factor] = value.clone();
         }
     }
     if let Some(policy) = get("policy") {
@@ -113,7 +135,7 @@ pub fn chain_file(base: &Value, combination: &Combination, cores: &Cores) -> Res
     for (field, value) in combination.iter().filter(|(f, _)| f.starts_with("spec.")) {
         set_field(&mut file, field, value)?;
     }
-    place(&mut file, get("placement").and_then(Value::as_str), cores)?;
+    place(&mut file, get("placement"), cores)?;
     if let Some(mhz) = get("cpu_frequency").and_then(Value::as_u64)
         && let Some(why) = cores.no_frequency(mhz)
     {
@@ -148,8 +170,11 @@ fn set_path(file: &mut Value, nfs: &[Value]) {
         let kind = nf["kind"].as_str().unwrap_or("nf");
         // A shared object is called by its file's name.
         let stem = Path::new(kind).file_stem().and_then(|s| s.to_str()).unwrap_or("nf");
+        let stem = nf["name"].as_str().unwrap_or(stem);
         let name = if named.contains_key(stem) { format!("{stem}-{}", names.len() + 1) } else { stem.to_owned() };
-        named.insert(name.clone(), nf.clone());
+        let mut nf = nf.clone();
+        nf.as_object_mut().and_then(|map| map.remove("name"));
+        named.insert(name.clone(), nf);
         names.push(Value::from(name));
     }
     for chain in file["spec"]["chains"].as_array_mut().into_iter().flatten() {
@@ -248,7 +273,7 @@ fn set_field(file: &mut Value, field: &str, value: &Value) -> Result<(), ApplyEr
 }
 
 /// Gives cores to NFs that name none; all cores anew where the placement is a factor.
-fn place(file: &mut Value, placement: Option<&str>, cores: &Cores) -> Result<(), ApplyError> {
+fn place(file: &mut Value, placement: Option<&Value>, cores: &Cores) -> Result<(), ApplyError> {
     let Some(placement) = placement else {
         let defaults = &mut file["spec"]["defaults"];
         if defaults["manager_core"].is_null() {
@@ -262,7 +287,12 @@ fn place(file: &mut Value, placement: Option<&str>, cores: &Cores) -> Result<(),
     file["spec"]["defaults"]["manager_core"] = cores.manager().into();
     let many = file["spec"]["nfs"].as_object().map_or(0, Map::len);
     let given = cores.nfs();
-    let core: Box<dyn Fn(usize) -> usize> = match placement {
+    let in_turn = placement.as_u64().map(|n| given.len().min(n as usize).max(1));
+    let core: Box<dyn Fn(usize) -> usize> = match placement.as_str().unwrap_or_default() {
+        _ if in_turn.is_some() => {
+            let n = in_turn.unwrap_or(1);
+            Box::new(move |i| given.get(i % n).copied().unwrap_or(0))
+        }
         "other-core" if many > given.len() || cores.all.len() < 2 => {
             let (need, have) = (many + 1, cores.all.len());
             let why =
@@ -304,6 +334,15 @@ pub fn reserve(file: &mut Value) {
     if !reserved.is_empty() {
         file["spec"]["cores"] = Value::Object(reserved);
     }
+}
+
+/// What is said of a combination that this host measures with fewer cores than it asks for.
+#[must_use]
+pub fn shortage(combination: &Combination, cores: &Cores) -> Option<String> {
+    let wanted = combination.get("placement").and_then(Value::as_u64)?;
+    let have = cores.all.len() as u64;
+    // The manager has one for itself.
+    (wanted + 1 > have).then(|| format!("needs {} cores: run with {have} sharing", wanted + 1))
 }
 
 /// Makes the paths of files that a chain file names absolute: `read` of captures, and whatever argument of an NF is

@@ -42,14 +42,44 @@ pub fn combinations(spec: &Spec) -> Result<Vec<Combination>, usize> {
     Ok(all)
 }
 
+/// All combinations with the ideals before them, each with the index of its own ideal, if there are any.
+///
+/// # Errors
+/// As [`combinations`].
+pub fn with_ideals(spec: &Spec) -> Result<Vec<(Combination, Option<usize>)>, usize> {
+    let others = combinations(spec)?;
+    if spec.ideal.is_empty() {
+        return Ok(others.into_iter().map(|c| (c, None)).collect());
+    }
+    let mut ideals: Vec<Combination> = Vec::new();
+    let mut of = Vec::new();
+    for combination in &others {
+        let mut ideal = combination.clone();
+        ideal.extend(spec.ideal.clone());
+        // Maps are alike whatever the order of their entries.
+        of.push(ideals.iter().position(|i| *i == ideal).unwrap_or_else(|| {
+            ideals.push(ideal);
+            ideals.len() - 1
+        }));
+    }
+    let held = others.into_iter().zip(of).filter(|(c, _)| !ideals.contains(c)).map(|(c, i)| (c, Some(i)));
+    let held: Vec<_> = held.collect();
+    Ok(ideals.into_iter().enumerate().map(|(i, c)| (c, Some(i))).chain(held).collect())
+}
+
 /// What people call a combination: `64 bytes, l3fwd, chain length 3`.
 #[must_use]
 pub fn name(combination: &Combination) -> String {
     let word = |(factor, value): (&String, &Value)| match factor.as_str() {
         "frame_bytes" => format!("{} bytes", label(value)),
         "cpu_frequency" if value.is_number() => format!("{} MHz", label(value)),
-        "nf" | "nfs" | "mix" | "placement" | "policy" | "isolation" => label(value),
-        factor => format!("{} {}", factor.replace('_', " "), label(value)),
+        "nf" | "nfs" | "mix" | "policy" | "sched" | "isolation" | "variant" => label(value),
+        "placement" if value.is_number() => format!("{} cores", label(value)),
+        "placement" => label(value),
+        factor => {
+            let factor = factor.strip_prefix("spec.").unwrap_or(factor);
+            format!("{} {}", factor.replace('_', " "), label(value))
+        }
     };
     let words: Vec<String> = combination.iter().map(word).collect();
     if words.is_empty() { "as it is".into() } else { words.join(", ") }

@@ -42,8 +42,8 @@ factors! {
         |d, n| d.list(n, "a list of NFs", nf).filter(|l| !l.is_empty()).map(Value::from);
     "chain_length", "so many NFs on the path: the base's, from the first on again if need be",
         |d, n| d.int(n, 1..=MOST).map(Value::from);
-    "placement", "where the NFs of a path run: `same-core`, `other-core`, `other-socket`",
-        |d, n| word(d, n, PLACEMENTS);
+    "placement", "where the NFs of a path run: `same-core`, `other-core`, `other-socket`, or on so many cores in turn",
+        placement;
     "colocated", "so many copies of everything beside one another",
         |d, n| d.int(n, 1..=MOST).map(Value::from);
     "workers", "so many copies of the NFs, each with a queue of its own and its share of the flows",
@@ -52,6 +52,9 @@ factors! {
         |d, n| d.int(n, BATCH).map(Value::from);
     "policy", "policy of sched(7)",
         |d, n| d.word(n, Policy::WORDS).map(|p| p.word().into());
+    "sched", "scheduling of all NFs, as the chain file's defaults take it", as_it_is;
+    "activation", "how NFs wait for packets, as the chain file's defaults take it", as_it_is;
+    "variant", "a map with `name` and `spec`: fields that replace those of the base, maps field by field", variant;
     "mechanisms", "scheduling mechanisms, as the chain file's defaults take them", as_it_is;
     "isolation", "how NFs are kept apart: `process`, `thread`, `fused`",
         |d, n| word(d, n, ISOLATIONS);
@@ -64,6 +67,26 @@ fn word(d: &mut Decoder, node: &Node, words: &[(&str, &'static str)]) -> Option<
     d.word(node, words).map(Value::from)
 }
 
+/// Most cores that a placement names.
+const MOST_CORES: u32 = 1024;
+
+fn placement(d: &mut Decoder, node: &Node) -> Option<Value> {
+    match &node.value {
+        Yaml::Int(_) => d.int(node, 1..=MOST_CORES).map(Value::from),
+        _ => word(d, node, PLACEMENTS),
+    }
+}
+
+/// `{name: uneven, spec: {…}}`.
+fn variant(d: &mut Decoder, node: &Node) -> Option<Value> {
+    let value = node.to_json();
+    let named = value["name"].is_string() || value["name"].is_number();
+    if named && value["spec"].is_object() && value.as_object().is_some_and(|m| m.len() == 2) {
+        return Some(value);
+    }
+    d.expected(node, "a map with `name` and `spec`, and nothing else")
+}
+
 /// Whatever it is, the chain file's own checks judge it.
 fn as_it_is(d: &mut Decoder, node: &Node) -> Option<Value> {
     match node.value {
@@ -72,7 +95,7 @@ fn as_it_is(d: &mut Decoder, node: &Node) -> Option<Value> {
     }
 }
 
-/// `l3fwd`, or `{kind: l3fwd, args: …}`.
+/// `l3fwd`, or `{kind: l3fwd, args: …}`; in the latter `name` is what it is called in the chain file.
 pub(super) fn nf(d: &mut Decoder, node: &Node) -> Option<Value> {
     const WHAT: &str = "a kind of NF such as `l3fwd`, or a map with `kind` and `args`";
     match &node.value {

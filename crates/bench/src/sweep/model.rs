@@ -39,6 +39,10 @@ pub struct Spec {
     /// chain file that begins with `spec.`.
     #[schemars(default)]
     pub factors: IndexMap<String, Vec<Value>>,
+    /// What the ideal is, such as `{isolation: fused}`: for each combination, the one with these values in place of its own
+    /// is measured too, before the others of its round, and the others are held against it.
+    #[schemars(default)]
+    pub ideal: IndexMap<String, Value>,
     /// Further combinations, each a map from factors to values.
     #[schemars(default)]
     pub include: Vec<IndexMap<String, Value>>,
@@ -59,7 +63,7 @@ pub struct Spec {
     pub quick: Quick,
 }
 
-/// What everything is varied from: a chain file with a generator, or NFs.
+/// What everything is varied from: a chain file with a generator, its `spec`, or NFs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(default)]
@@ -67,6 +71,9 @@ pub struct Base {
     /// A chain file, relative to the benchmark file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<PathBuf>,
+    /// The `spec` of a chain file with generators.
+    #[serde(skip_serializing_if = "serde_json::Map::is_empty")]
+    pub spec: serde_json::Map<String, Value>,
     /// NFs of one path from a generator to a sink, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nfs: Vec<Value>,
@@ -91,7 +98,7 @@ pub struct Shown {
     pub source: Option<String>,
     /// What is shown: a measure, or `latency p99 at 50 % of PDR`.
     pub y: String,
-    /// The factor that lies to the right.
+    /// The factor that lies to the right; `part`: the NF or chain that a figure is of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub x: Option<String>,
     /// Only combinations with these values.
@@ -120,4 +127,10 @@ pub struct Quick {
     /// What is measured instead.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub measures: Vec<crate::run::Measure>,
+    /// Another length of trials in milliseconds; default: at most 100.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trial_ms: Option<u64>,
+    /// Another warm-up in milliseconds; default: at most 50.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warmup_ms: Option<u64>,
 }

@@ -1,7 +1,7 @@
 //! A benchmark file, made ready to run on this host with chains of ours.
 
-use super::apply::{ApplyError, base, chain_file, pinned, reserve};
-use super::cases::{MOST, combinations, name};
+use super::apply::{ApplyError, base, chain_file, pinned, reserve, shortage};
+use super::cases::{MOST, name, with_ideals};
 use super::host::{Cores, Frequency};
 use super::model::Spec;
 use super::port;
@@ -66,6 +66,8 @@ impl Spec {
         for (factor, values) in &self.quick.factors {
             self.factors.insert(factor.clone(), values.clone());
         }
+        protocol.trial_ms = self.quick.trial_ms.unwrap_or(protocol.trial_ms);
+        protocol.warmup_ms = self.quick.warmup_ms.unwrap_or(protocol.warmup_ms);
         let shown: Vec<Measure> = protocol.measures.clone();
         self.sections.retain(|s| {
             let measured = shown.iter().any(|m| s.y == m.word() || s.y.starts_with(&format!("{} ", m.word())));
@@ -98,14 +100,16 @@ impl Spec {
         let host = Host { cores: Some(&cores.all), kinds: Some(kinds) };
         let (mut from, beside) = match &self.base.file {
             Some(file) => self.base_file(&dir.join(file), &host)?,
-            None => (base(&self.base.nfs, &self.base.generator), dir.to_owned()),
+            None => (base(&self.base), dir.to_owned()),
         };
         pinned(&mut from, &beside);
         let own = self.base.file.is_none();
-        let all = combinations(self).map_err(PrepareError::Many)?;
-        let cases: Result<Vec<Case>, PrepareError> =
-            all.iter().map(|c| case(&from, own, c, dir, cores, &host)).collect();
-        cases.map(port::beside)
+        let all = with_ideals(self).map_err(PrepareError::Many)?;
+        let ready =
+            |(c, ideal): &(_, Option<usize>)| Ok(Case { ideal: *ideal, ..case(&from, own, c, dir, cores, &host)? });
+        let cases: Result<Vec<Case>, PrepareError> = all.iter().map(ready).collect();
+        // Ideals are known by their places.
+        if self.ideal.is_empty() { cases.map(port::beside) } else { cases }
     }
 
     fn base_file(&self, path: &Path, host: &Host<'_>) -> Result<(Value, PathBuf), PrepareError> {
@@ -147,6 +151,8 @@ fn case(
         factors: factors.clone(),
         content,
         unavailable,
+        ideal: None,
+        short_of: shortage(combination, cores),
     };
     let kind = port::kind(combination.get("port"));
     let tested = if kind.is_some() { cores.tested() } else { cores.clone() };

@@ -3,7 +3,7 @@
 use super::factor::{FACTORS, nf};
 use super::model::{Base, Quick, Shown, Spec};
 use crate::results::{Point, Series, View, X};
-use crate::run::{Hasty, Measure, Protocol};
+use crate::run::{Hasty, Measure, PART, Protocol, scheduling};
 use chainline_chain::Diagnostics;
 use chainline_chain::document::{self, Decoder, Document, Fields, Kind, Node, Value as Yaml, did_you_mean, quote};
 use indexmap::IndexMap;
@@ -37,6 +37,7 @@ fn spec(d: &mut Decoder, node: &Node) -> Option<Spec> {
     let spec = Spec {
         title,
         base: base.unwrap_or_default(),
+        ideal: f.optional(d, "ideal", combination).unwrap_or_default(),
         include: f.optional(d, "include", combinations).unwrap_or_default(),
         exclude: f.optional(d, "exclude", combinations).unwrap_or_default(),
         rounds: f.optional(d, "rounds", |d, n| d.int(n, 1..=1000_u32)).unwrap_or(ROUNDS),
@@ -53,6 +54,15 @@ fn spec(d: &mut Decoder, node: &Node) -> Option<Spec> {
                 })
                 .unwrap_or(usual.loads_pps),
             latency_pps: None,
+            ideal_shares: f
+                .optional(d, "ideal_shares", |d, n| {
+                    d.list(n, "a list of shares of the ideal's throughput", |d, n| d.float(n, 0.001..=1000.0))
+                })
+                .unwrap_or_default(),
+            slice_ms: f.optional(d, "slice_ms", ms).unwrap_or_default(),
+            steps_ms: f
+                .optional(d, "steps_ms", |d, n| d.list(n, "a list of times in milliseconds", ms))
+                .unwrap_or_default(),
             trials: f.optional(d, "trials", |d, n| d.int(n, 1..=1000_u32)).unwrap_or(usual.trials),
             attempts: f.optional(d, "attempts", |d, n| d.int(n, 1..=100_u32)).unwrap_or(usual.attempts),
             max_pps: f.optional(d, "max_pps", |d, n| d.float(n, 1.0..=1e12)),
@@ -69,25 +79,34 @@ fn spec(d: &mut Decoder, node: &Node) -> Option<Spec> {
     if spec.protocol.measures.contains(&Measure::Delay) && !loads {
         d.error(node.span, "found the measure `delay` without `loads_pps`, expected the loads to measure it at");
     }
+    if !spec.protocol.ideal_shares.is_empty() && f.node("ideal").is_none() {
+        d.error(
+            node.span,
+            "found `ideal_shares` without `ideal`, expected what the ideal is, such as {isolation: fused}",
+        );
+    }
     f.finish(d);
     Some(spec)
 }
 
 fn base(d: &mut Decoder, node: &Node) -> Option<Base> {
-    let mut f = Fields::of(d, node, "a map with `file` or `nfs`")?;
+    let mut f = Fields::of(d, node, "a map with `file`, `spec` or `nfs`")?;
     let base = Base {
         file: f.optional(d, "file", |d, n| d.filled(n, "the path of a chain file")).map(PathBuf::from),
+        spec: f.optional(d, "spec", |d, n| json_map(d, n, "the `spec` of a chain file")).unwrap_or_default(),
         nfs: f.optional(d, "nfs", |d, n| d.list(n, "a list of NFs", nf)).unwrap_or_default(),
         generator: f
-            .optional(d, "generator", |d, n| match n.to_json() {
-                Value::Object(map) => Some(map),
-                _ => d.expected(n, "a map of the generator's fields"),
-            })
+            .optional(d, "generator", |d, n| json_map(d, n, "a map of the generator's fields"))
             .unwrap_or_default(),
     };
-    let (file, nfs) = (f.node("file").is_some(), f.node("nfs").is_some());
-    if file == nfs {
-        let found = if file { "both `file` and `nfs`" } else { "neither `file` nor `nfs`" };
+    let given: Vec<&str> = ["file", "spec", "nfs"].into_iter().filter(|name| f.node(name).is_some()).collect();
+    let found = match given.as_slice() {
+        [_] => None,
+        [] => Some("none of `file`, `spec` and `nfs`".to_owned()),
+        [a, b] => Some(format!("both `{a}` and `{b}`")),
+        _ => Some("`file`, `spec` and `nfs`".to_owned()),
+    };
+    if let Some(found) = found {
         d.error(node.span, format_args!("found {found}, expected one of them"));
     }
     f.finish(d);
@@ -102,6 +121,13 @@ fn hasty(d: &mut Decoder, node: &Node) -> Option<Hasty> {
     };
     f.finish(d);
     Some(hasty)
+}
+
+fn json_map(d: &mut Decoder, node: &Node, what: &str) -> Option<serde_json::Map<String, Value>> {
+    match node.to_json() {
+        Value::Object(map) => Some(map),
+        _ => d.expected(node, what),
+    }
 }
 
 fn measures(d: &mut Decoder, node: &Node) -> Option<Vec<Measure>> {
@@ -184,7 +210,10 @@ fn shown(d: &mut Decoder, node: &Node) -> Option<Shown> {
         source: f.optional(d, "source", |d, n| d.filled(n, "a text")),
         y: f.required(d, "y", figure).unwrap_or_default(),
         x: f.optional(d, "x", |d, n| {
-            let name = d.filled(n, "a factor")?;
+            let name = d.filled(n, "a factor, or `part`")?;
+            if name == PART {
+                return Some(name);
+            }
             reader(d, &name, n.span).map(|_| name)
         }),
         only: f.optional(d, "only", combination).unwrap_or_default(),
@@ -201,7 +230,7 @@ fn figure(d: &mut Decoder, node: &Node) -> Option<String> {
     // Measures that come to more than one figure.
     const SIDES: &[&str] =
         &["cpu load", "delay mean", "delay p50", "delay p99", "back-to-back buffer", "reset by time"];
-    if text.starts_with("latency p") || SIDES.contains(&text.as_str()) {
+    if scheduling::is_figure(&text) || text.starts_with("latency p") || SIDES.contains(&text.as_str()) {
         return Some(text);
     }
     d.word(node, Measure::WORDS).map(|m| m.word().to_owned())
@@ -233,6 +262,8 @@ fn quick(d: &mut Decoder, node: &Node) -> Option<Quick> {
     let quick = Quick {
         factors: f.optional(d, "factors", factors).unwrap_or_default(),
         measures: f.optional(d, "measures", measures).unwrap_or_default(),
+        trial_ms: f.optional(d, "trial_ms", |d, n| d.int(n, 1..=MOST_MS)),
+        warmup_ms: f.optional(d, "warmup_ms", |d, n| d.int(n, 0..=MOST_MS)),
     };
     f.finish(d);
     Some(quick)

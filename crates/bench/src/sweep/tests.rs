@@ -18,7 +18,7 @@ const HEAD: &str = "  base: {nfs: [forward, monitor]}\n  measures: [mrr]\n";
 
 fn files(factors: &str, cores: &Cores) -> Vec<Result<Value, ApplyError>> {
     let spec = read(&format!("{HEAD}{factors}")).unwrap();
-    let base = base(&spec.base.nfs, &spec.base.generator);
+    let base = base(&spec.base);
     combinations(&spec).unwrap().iter().map(|c| chain_file(&base, c, cores)).collect()
 }
 
@@ -178,6 +178,53 @@ fn spec_of(port: &str) -> String {
 }
 
 #[test]
+fn variants_replace_fields_and_numbers_of_cores_are_taken_in_turn() {
+    let two = two_cores();
+    let file = files(
+        "  factors:\n    variant: [{name: deep, spec: {defaults: {queue: 64}, nfs: {monitor: {batch: 1}}}}]\n    \
+         sched: [{policy: rr, slice_us: 1000}]\n    placement: [2]\n",
+        &two,
+    )
+    .remove(0)
+    .unwrap();
+    check(&file);
+    let spec = &file["spec"];
+    assert_eq!((&spec["defaults"]["queue"], &spec["nfs"]["monitor"]["batch"]), (&json!(64), &json!(1)));
+    assert_eq!(spec["nfs"]["monitor"]["kind"], "monitor", "the rest stays");
+    assert_eq!(spec["defaults"]["sched"], json!({"policy": "rr", "slice_us": 1000}));
+    // One core for both, since the other is the manager's.
+    assert_eq!((&spec["nfs"]["forward"]["cores"], &spec["nfs"]["monitor"]["cores"]), (&json!([1]), &json!([1])));
+    let four = Cores::under(Path::new("/nowhere"), &[0, 1, 2, 3]);
+    let spread = &files("  factors: {placement: [2], chain_length: [3]}\n", &four)[0];
+    let nfs = spread.as_ref().unwrap()["spec"]["nfs"].clone();
+    let cores: Vec<_> = nfs.as_object().unwrap().values().map(|nf| nf["cores"][0].as_u64().unwrap()).collect();
+    assert_eq!(cores, [1, 2, 1]);
+    let combination = [("placement".to_owned(), json!(3))].into();
+    assert_eq!(shortage(&combination, &two).as_deref(), Some("needs 4 cores: run with 2 sharing"));
+    assert_eq!(shortage(&combination, &four), None);
+    let named = &files("  factors: {nfs: [[{name: low, kind: synthetic}, {name: low, kind: synthetic}]]}\n", &two)[0];
+    assert_eq!(named.as_ref().unwrap()["spec"]["chains"][0]["path"], json!(["in", "low", "low-2", "out"]));
+    check(named.as_ref().unwrap());
+}
+
+#[test]
+fn each_combination_has_an_ideal_that_comes_before_it() {
+    let spec = read(&format!(
+        "{HEAD}  factors: {{chain_length: [1, 2], mechanisms: [default, all]}}\n  ideal: {{isolation: fused, mechanisms: all}}\n"
+    ))
+    .unwrap();
+    let all: Vec<_> = with_ideals(&spec).unwrap().iter().map(|(c, ideal)| (name(c), *ideal)).collect();
+    let ideal = |n| format!("chain length {n}, mechanisms all, fused");
+    assert_eq!(all[0], (ideal(1), Some(0)));
+    assert_eq!(all[1], (ideal(2), Some(1)));
+    assert_eq!(all[2], ("chain length 1, mechanisms default".into(), Some(0)));
+    assert_eq!(all[5], ("chain length 2, mechanisms all".into(), Some(1)));
+    assert_eq!(all.len(), 6);
+    let without = read(&format!("{HEAD}  ideal_shares: [0.7]\n")).unwrap_err();
+    assert!(without.contains("found `ideal_shares` without `ideal`"), "{without}");
+}
+
+#[test]
 fn what_the_host_lacks_is_said() {
     let factors = "  factors: {placement: [other-core, other-socket]}\n";
     let why = |r: &Result<Value, ApplyError>| r.as_ref().unwrap_err().to_string();
@@ -229,9 +276,9 @@ fn files_beside_the_base_are_named_in_full() {
 #[test]
 fn the_papers_sweeps_are_sound() {
     let more = [("quick", crate::niu::QUICK), ("queueing", crate::niu::QUEUEING)];
-    for (name, text) in crate::niu::SWEEPS.iter().chain(&more) {
+    for (name, text) in crate::niu::SWEEPS.iter().chain(&more).chain(crate::nfvnice::SCENARIOS) {
         let file = load(text.as_bytes(), Path::new(name)).unwrap_or_else(|e| panic!("{e}"));
-        let base = base(&file.spec.base.nfs, &file.spec.base.generator);
+        let base = base(&file.spec.base);
         let all = combinations(&file.spec).unwrap();
         let made: Vec<_> = all.iter().filter_map(|c| chain_file(&base, c, &two_cores()).ok()).collect();
         assert!(!made.is_empty(), "{name}");

@@ -6,7 +6,7 @@ use crate::report::reason;
 use chainline_chain::plan::Plan;
 use chainline_nf::Declared;
 use chainline_shm::Clock;
-use chainline_trial::{GeneratorState, Latency, NfOutcome, Outcome};
+use chainline_trial::{ChainOutcome, GeneratorState, Latency, NfOutcome, NfSlice, Outcome, Slice};
 use std::collections::BTreeMap;
 
 /// What NFs and instances had counted at some time.
@@ -25,7 +25,7 @@ pub(super) struct Trial<'a> {
     pub paced: bool,
     pub seconds: f64,
     pub ended: &'a TrialEnd,
-    /// As the window began and ended.
+    /// As the window began, as each slice of it ended, and as it ended.
     pub readings: &'a [Reading],
     /// What the NFs of each instance declared.
     pub declared: &'a [&'a [Declared]],
@@ -75,7 +75,9 @@ pub(super) fn of(t: Trial<'_>) -> Outcome {
             saturated: t.paced && sent < intended,
             busy: e.busy,
         },
+        chains: chains(&t),
         nfs: nfs(&t),
+        slices: slices(&t),
         balanced: balanced(&t),
         happenings: t.happenings,
     }
@@ -126,8 +128,38 @@ fn declared<'a>(t: &Trial<'a>, nf: usize) -> Option<&'a Declared> {
     t.declared.get(i)?.get(k)
 }
 
+fn chains(t: &Trial<'_>) -> BTreeMap<String, ChainOutcome> {
+    let one = |c: &crate::dataplane::ChainLedger| ChainOutcome {
+        received: c.received,
+        transmitted: c.transmitted,
+        shed: c.shed,
+        p99_ns: c.latency.as_ref().filter(|h| !h.is_empty()).map(|h| h.value_at_quantile(0.99)),
+    };
+    t.plan.chains.iter().zip(&t.ended.chains).map(|(plan, c)| (plan.name.clone(), one(c))).collect()
+}
+
+/// One for each pair of readings, if there are others than the first and the last.
+fn slices(t: &Trial<'_>) -> Vec<Slice> {
+    if t.readings.len() <= 2 {
+        return Vec::new();
+    }
+    let seconds = |from: u64, to: u64| t.clock.ns(to.saturating_sub(from)) as f64 / 1e9;
+    let begin = t.readings.first().map_or(0, |r| r.at);
+    let slice = |pair: &[Reading]| {
+        let [a, b] = pair else { return Slice::default() };
+        let length = seconds(a.at, b.at).max(1e-9);
+        let nfs = t.plan.nfs.iter().enumerate().map(|(id, nf)| {
+            let run_ns = b.usage[nf.instance].run_ns.saturating_sub(a.usage[nf.instance].run_ns);
+            let received = b.totals[id].received.wrapping_sub(a.totals[id].received);
+            (nf.name.clone(), NfSlice { received, cpu_share: run_ns as f64 / 1e9 / length })
+        });
+        Slice { until_s: seconds(begin, b.at), seconds: length, nfs: nfs.collect() }
+    };
+    t.readings.windows(2).map(slice).collect()
+}
+
 fn nfs(t: &Trial<'_>) -> BTreeMap<String, NfOutcome> {
-    let [a, b] = t.readings else { return BTreeMap::new() };
+    let [a, .., b] = t.readings else { return BTreeMap::new() };
     let seconds = (t.clock.ns(b.at.saturating_sub(a.at)) as f64 / 1e9).max(1e-9);
     let one = |(id, nf): (usize, &chainline_chain::plan::NfPlan)| {
         let i = nf.instance;

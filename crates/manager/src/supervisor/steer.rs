@@ -25,6 +25,8 @@ const MAX_PPS: f64 = 1e10;
 const LONGEST_MS: [u64; 3] = [600_000, 86_400_000, 60_000];
 /// The most nanoseconds of a window besides its milliseconds.
 const LONGEST_NS: u64 = 1_000_000_000;
+/// The most slices of a window.
+const MOST_SLICES: u64 = 10_000;
 
 /// Where the orders of a steered run come from, and where what became of them goes.
 pub trait Orders {
@@ -130,24 +132,26 @@ impl Supervisor<'_> {
         let happened = self.happenings.len();
         let (answer, answered) = channel();
         self.command(Command::Trial(TrialOrder { times: Times { begin, from, until }, end, drives }, answer))?;
-        // What NFs and instances counted is read as the window begins and ends.
-        let mut readings: Vec<Reading> = Vec::with_capacity(2);
+        // What NFs and instances counted is read as the window begins, at the ends of its slices, and as it ends.
+        let reading_at = looks(order, from, until, |ms| clock.ticks_in(ms * 1_000_000));
+        let mut readings: Vec<Reading> = Vec::with_capacity(reading_at.len());
         let late = Instant::now() + Duration::from_nanos(clock.ns(end.saturating_sub(ticks()))) + ANSWER;
         let ended = loop {
             let now = ticks();
             if let Some((_, i)) = reset.take_if(|(at, _)| now >= *at) {
                 self.instances[i].reset();
             }
-            let next = [from, until].get(readings.len()).copied();
+            let next = reading_at.get(readings.len()).copied();
             if next.is_some_and(|at| now >= at) {
                 readings.push(Reading { at: now, totals: self.totals(), usage: self.usages() });
                 continue;
             }
             match answered.try_recv() {
-                Ok(ended) if readings.len() == 2 => break ended,
-                // It came before the second reading: the window is over.
+                Ok(ended) if readings.len() == reading_at.len() => break ended,
+                // It came before the last reading: the window is over.
                 Ok(ended) => {
-                    readings.resize_with(2, || Reading { at: now, totals: self.totals(), usage: self.usages() });
+                    let missing = readings.len().max(1) + 1;
+                    readings.resize_with(missing, || Reading { at: now, totals: self.totals(), usage: self.usages() });
                     break ended;
                 }
                 Err(TryRecvError::Disconnected) => return Err(RunError::DataPath),
@@ -180,6 +184,13 @@ impl Supervisor<'_> {
     }
 }
 
+/// When to read: as the window begins, at the end of each whole slice within it, as it ends.
+fn looks(order: &Order, from: u64, until: u64, in_ticks: impl Fn(u64) -> u64) -> Vec<u64> {
+    let slices = order.duration_ms.checked_div(order.slice_ms).unwrap_or(0);
+    let ends = (1..=slices).map(|i| from + in_ticks(i * order.slice_ms)).filter(|at| *at < until);
+    std::iter::once(from).chain(ends).chain([until]).collect()
+}
+
 /// Whether an order can be followed.
 fn check(order: &Order) -> Result<(), String> {
     if let Load::Pps(pps) = order.load
@@ -192,6 +203,10 @@ fn check(order: &Order) -> Result<(), String> {
     }
     if order.duration_ns > LONGEST_NS {
         return Err(format!("duration_ns: found {}, expected at most {LONGEST_NS}", order.duration_ns));
+    }
+    let slices = order.duration_ms.checked_div(order.slice_ms).unwrap_or(0);
+    if slices > MOST_SLICES {
+        return Err(format!("slice_ms: the window would have {slices} slices, expected at most {MOST_SLICES}"));
     }
     let times = [("warmup_ms", order.warmup_ms), ("duration_ms", order.duration_ms), ("drain_ms", order.drain_ms)];
     for ((name, ms), most) in times.into_iter().zip(LONGEST_MS) {
@@ -221,5 +236,19 @@ mod tests {
         assert!(check(&Order { drain_ms: u64::MAX, ..order(Load::Max, 1) }).is_err());
         assert!(check(&Order { duration_ns: u64::MAX, ..order(Load::Max, 0) }).is_err());
         assert_eq!(check(&Order { duration_ns: 1, ..order(Load::Max, 0) }), Ok(()));
+        assert!(check(&Order { slice_ms: 1, ..order(Load::Max, 10_000) }).is_ok());
+        assert!(check(&Order { slice_ms: 1, ..order(Load::Max, 10_001) }).is_err());
+    }
+
+    #[test]
+    fn the_window_is_read_at_its_ends_and_between_slices() {
+        let at = |slice_ms, duration_ms| {
+            let order = Order { duration_ms, slice_ms, ..Order::default() };
+            looks(&order, 1000, 1000 + 10 * duration_ms, |ms| 10 * ms)
+        };
+        assert_eq!(at(0, 30), [1000, 1300]);
+        assert_eq!(at(10, 30), [1000, 1100, 1200, 1300]);
+        assert_eq!(at(20, 30), [1000, 1200, 1300]);
+        assert_eq!(at(50, 30), [1000, 1300]);
     }
 }

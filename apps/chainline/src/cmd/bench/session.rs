@@ -60,6 +60,7 @@ pub struct Job<'a> {
 /// Whether the user wants an end.
 static STOP: AtomicBool = AtomicBool::new(false);
 
+/// Whether the user wants an end.
 pub fn stop() -> bool {
     STOP.load(Ordering::Relaxed)
 }
@@ -85,6 +86,11 @@ impl Common {
         self.quick
     }
 
+    /// How many rounds, if that was said.
+    pub fn rounds(&self) -> Option<u32> {
+        self.rounds
+    }
+
     /// Lists the combinations of a benchmark.
     pub fn list(&self, spec: &Spec, dir: &Path) -> anyhow::Result<Exit> {
         let cores = sweep::Cores::of(&self.cores.get()?);
@@ -94,6 +100,7 @@ impl Common {
         for case in spec.cases(dir, &cores, &kinds).map_err(explain)? {
             text += &case.name;
             text += &case.unavailable.map_or(String::new(), |why| format!(": not on this host: {why}"));
+            text += &case.short_of.map_or(String::new(), |what| format!(": {what}"));
             text.push('\n');
         }
         crate::output::text(&text)?;
@@ -110,7 +117,19 @@ impl Common {
         &self,
         title: &str,
         name: &str,
+        jobs: Vec<Job<'_>>,
+        finish: impl FnOnce(&mut Results),
+    ) -> anyhow::Result<(Exit, Results)> {
+        self.run_each(title, name, jobs, &mut |_, _, _| (), finish)
+    }
+
+    /// As [`Common::run_with`]; `each` is told what each benchmark came to.
+    pub fn run_each(
+        &self,
+        title: &str,
+        name: &str,
         mut jobs: Vec<Job<'_>>,
+        each: &mut dyn FnMut(&str, &Bench, &Done),
         finish: impl FnOnce(&mut Results),
     ) -> anyhow::Result<(Exit, Results)> {
         listen()?;
@@ -158,17 +177,29 @@ impl Common {
             let mut lab = ChainlineLab { program: program.clone(), chains, cores: cores.clone(), stop };
             let mut terminal = Terminal::new(self.quiet);
             let done = bench.run(&options, &mut lab, &mut HostWatch::default(), &mut terminal, &stop);
-            let Done { results, stopped: ended, .. } = done.map_err(|e| self.explain_run(e, &dir))?;
+            let done = done.map_err(|e| self.explain_run(e, &dir))?;
+            each(&part, &bench, &done);
+            let Done { results, stopped: ended, .. } = done;
             stopped |= ended;
             whole = Some(whole.map_or(results.clone(), |all| join(all, results)));
             if stopped {
                 break;
             }
         }
-        let Some(mut results) = whole else { return Err(WrongInput("there is nothing to measure".into()).into()) };
+        // Without a job there is only what `finish` adds.
+        let mut results = whole.unwrap_or_else(|| Results {
+            format: chainline_bench::results::FORMAT.into(),
+            title: title.to_owned(),
+            command: std::env::args().collect(),
+            started,
+            complete: true,
+            remarks: self.remarks(&environment),
+            environment,
+            ..Results::default()
+        });
         results.complete &= !stopped;
         finish(&mut results);
-        self.end(&dir, results, stopped)
+        self.end(&dir, results, stopped || stop())
     }
 
     /// Runs one benchmark of other dataplanes than chains. `beside` is what is known of them, with its name, for the

@@ -1,0 +1,28 @@
+//! The experiments of Kulkarni et al., *NFVnice: Dynamic Backpressure and Scheduling for NFV Service Chains* (SIGCOMM
+//! 2017), and those on scheduling of Zhang et al., *Performance Management Challenges for Virtual Network Functions*, as
+//! benchmark files, what they come to ([`summary`]), and one experiment with real programs ([`tcp`]). Others' figures stand beside ours where their text or tables give
+//! them; what is read off a plot says so.
+
+mod hosts;
+pub mod summary;
+pub mod tcp;
+
+/// Name and text of each, in the order of the papers.
+pub const SCENARIOS: &[(&str, &str)] = &[
+    ("fig1", include_str!("../sweeps/nfvnice/fig1.yaml")),
+    ("fig7", include_str!("../sweeps/nfvnice/fig7.yaml")),
+    ("table5", include_str!("../sweeps/nfvnice/table5.yaml")),
+    ("fig9", include_str!("../sweeps/nfvnice/fig9.yaml")),
+    ("fig10", include_str!("../sweeps/nfvnice/fig10.yaml")),
+    ("fig11", include_str!("../sweeps/nfvnice/fig11.yaml")),
+    ("fig12", include_str!("../sweeps/nfvnice/fig12.yaml")),
+    ("fig15", include_str!("../sweeps/nfvnice/fig15.yaml")),
+    ("fig15-fairness", include_str!("../sweeps/nfvnice/fig15-fairness.yaml")),
+    ("fig16", include_str!("../sweeps/nfvnice/fig16.yaml")),
+    ("load", include_str!("../sweeps/nfvnice/load.yaml")),
+    ("zhang-fig5", include_str!("../sweeps/nfvnice/zhang-fig5.yaml")),
+    ("zhang-fig6", include_str!("../sweeps/nfvnice/zhang-fig6.yaml")),
+];
+
+/// Other names of scenarios: the tables that they also make.
+pub const ALSO: &[(&str, &str)] = &[("tables1-2", "fig1"), ("table3", "fig7"), ("table4", "fig7"), ("table6", "fig9")];
