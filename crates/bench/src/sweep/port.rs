@@ -106,7 +106,7 @@ pub(super) fn beside(cases: Vec<Case>) -> Vec<Case> {
                 case.factors.iter().filter(|(f, _)| OF_TRAFFIC.contains(&f.as_str())).map(pair).collect();
             let name = super::name(&factors.iter().map(pair).collect());
             let name = format!("{PORT_ALONE}: {name}");
-            all.push(Case { name, dataplane: PORT_ALONE.into(), factors, content, unavailable: None });
+            all.push(Case { name, dataplane: PORT_ALONE.into(), factors, content, ..Case::default() });
         }
         all.push(case);
     }

@@ -112,23 +112,24 @@ impl Pace {
         due
     }
 
-    /// When the next packet is due.
+    /// The first tick at which the next packet is due.
     pub fn next(&self) -> Option<u64> {
         let next = match &self.shaped {
             Some(shaped) => shaped.ahead.get(shaped.first).copied(),
             None => (self.interval > 0.0).then_some(self.next),
         };
-        next.map(|next| self.start + next as u64)
+        next.map(|next| self.start + next.ceil() as u64)
     }
 
-    /// Packets that are due before `until` and have not gone out; of gaps that differ, as many as are on the average.
+    /// Packets that are due by the last tick before `until` and have not gone out; of gaps that differ, as many as are on
+    /// the average. One that is due a fraction of a tick before `until` goes out at it, and is none of them.
     pub fn left_before(&self, until: u64) -> u64 {
-        let since = until.wrapping_sub(self.start) as i64 as f64;
+        let last = until.wrapping_sub(1).wrapping_sub(self.start) as i64 as f64;
         let (next, interval) = match &self.shaped {
             Some(s) => (s.ahead[s.first], s.ticks_per_ns * 1e9 / s.schedule.mean_pps()),
             None => (self.next, self.interval),
         };
-        if interval > 0.0 { ((since - next) / interval).ceil().max(0.0) as u64 } else { 0 }
+        if interval > 0.0 && last >= next { ((last - next) / interval) as u64 + 1 } else { 0 }
     }
 
     /// Packets a second in the long run; none: as many as are asked for.
@@ -251,6 +252,18 @@ mod tests {
                 assert_eq!(pace.left_before(end), 0);
             }
         }
+    }
+
+    /// A packet that is due between the last tick of a window and its end is not of the window, and nobody waits for it.
+    #[test]
+    fn what_is_due_a_fraction_of_a_tick_before_the_end_is_not_missed() {
+        let clock = Clock::measure(Duration::from_millis(1));
+        let mut pace = Pace::steady(clock.hz() as f64 / 2.5, &clock);
+        pace.start(100);
+        assert_eq!((pace.left_before(103), pace.left_before(104), pace.left_before(100)), (1, 2, 0));
+        assert_eq!(pace.due_by(102, 64), 1);
+        pace.take(102);
+        assert_eq!((pace.left_before(103), pace.next()), (0, Some(103)));
     }
 
     /// A shape keeps its shape at any rate; no two trials have the same random gaps.
