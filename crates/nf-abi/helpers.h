@@ -9,9 +9,9 @@ extern "C" {
 
 CL_STATIC_ASSERT(sizeof(void *) == 8, "the ABI is that of 64-bit machines");
 CL_STATIC_ASSERT(sizeof(struct chainline_packet) == 32, "struct chainline_packet");
-CL_STATIC_ASSERT(sizeof(struct chainline_env) == 88, "struct chainline_env");
-CL_STATIC_ASSERT(sizeof(struct chainline_ctx) == 64, "struct chainline_ctx");
-CL_STATIC_ASSERT(sizeof(struct chainline_nf) == 88, "struct chainline_nf");
+CL_STATIC_ASSERT(sizeof(struct chainline_env) == 104, "struct chainline_env");
+CL_STATIC_ASSERT(sizeof(struct chainline_ctx) == 88, "struct chainline_ctx");
+CL_STATIC_ASSERT(sizeof(struct chainline_nf) == 96, "struct chainline_nf");
 
 /* The one function that a shared object exports. */
 __attribute__((visibility("default"))) const struct chainline_nf *chainline_nf_v1(void);
@@ -111,6 +111,22 @@ static inline void cl_set(struct chainline_ctx *ctx, uint32_t counter, uint64_t 
 {
     if (counter < ctx->n_counters)
         __atomic_store_n(ctx->counters + counter, value, __ATOMIC_RELAXED);
+}
+
+/* Appends: two buffers of 256 KiB, written after 10 ms at the latest, no more than 16 KiB a packet. */
+static inline struct chainline_file_spec cl_append(void)
+{
+    struct chainline_file_spec spec = {CHAINLINE_FILE_APPEND, CHAINLINE_DURABLE_NEVER, CHAINLINE_KEEP_ALL,
+        NULL, 0, 256u << 10, 10, 16u << 10, 0, 0, 0};
+    return spec;
+}
+
+/* Reads: 32 at a time, of 4 KiB at most. */
+static inline struct chainline_file_spec cl_read(void)
+{
+    struct chainline_file_spec spec = {CHAINLINE_FILE_READ, CHAINLINE_DURABLE_NEVER, CHAINLINE_KEEP_ALL,
+        NULL, 0, 0, 0, 0, 32, 4096, 0};
+    return spec;
 }
 
 #undef CL_STATIC_ASSERT

@@ -44,5 +44,5 @@ static int32_t process(void *self, struct chainline_packet *p, uint32_t count, s
 static const struct chainline_nf nf = {CHAINLINE_NF_HEAD, "reflect", "sends every frame back",
     "{\"type\":\"object\",\"additionalProperties\":false,"
     "\"properties\":{\"min_len\":{\"type\":\"integer\",\"minimum\":14,\"maximum\":9018}}}",
-    create, process, NULL, NULL, free};
+    create, process, NULL, NULL, free, NULL};
 CHAINLINE_EXPORT_NF(nf)

@@ -10,6 +10,7 @@ pub fn registry() -> Registry {
         nf_forward::KIND,
         nf_l3fwd::KIND,
         nf_lb::KIND,
+        nf_logger::KIND,
         nf_monitor::KIND,
         nf_policer::KIND,
         nf_nat::KIND,

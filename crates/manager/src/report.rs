@@ -9,6 +9,7 @@ use crate::supervisor::{NfTotals, Usage};
 use chainline_chain::plan::Plan;
 use chainline_nf::Declared;
 use chainline_runtime::host::{TAG_BAD_VERDICT, TAG_QUEUE_FULL};
+use chainline_storage::StorageReport;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -133,6 +134,8 @@ pub struct NfReport {
     pub start_ns: Option<u64>,
     /// What it says for itself.
     pub report: Option<String>,
+    /// Its files; `null` if it has none, or did not end as told.
+    pub storage: Option<StorageReport>,
 }
 
 /// Nanoseconds a packet.
@@ -194,6 +197,7 @@ pub(crate) struct Ended<'a> {
     pub start_ns: Vec<Option<u64>>,
     pub declared: Vec<Vec<Declared>>,
     pub reports: Vec<Vec<Option<String>>>,
+    pub storage: Vec<Vec<Option<StorageReport>>>,
     pub control: ControlEnded,
     pub happenings: Vec<Happening>,
 }
@@ -281,6 +285,7 @@ impl Report {
                 restarts: e.restarts[nf.instance],
                 start_ns: e.start_ns[nf.instance],
                 report: e.reports[nf.instance].get(place).cloned().flatten(),
+                storage: e.storage[nf.instance].get(place).cloned().flatten(),
             };
             nfs.insert(nf.name.clone(), report);
         }

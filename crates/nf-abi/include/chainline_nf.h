@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 // The version of this ABI. A host refuses a table with another one.
-#define CHAINLINE_ABI_VERSION 1
+#define CHAINLINE_ABI_VERSION 2
 
 // The most packets that one call of `process` gets.
 #define CHAINLINE_MAX_BURST 256
@@ -45,6 +45,24 @@
 // Stays with the NF; the argument is an id from `hold`.
 #define CHAINLINE_VERDICT_HOLD 3
 
+// A file is only read, anywhere.
+#define CHAINLINE_FILE_READ 0
+
+// A file is written at its end, and made if it is not there.
+#define CHAINLINE_FILE_APPEND 1
+
+// All bytes of a file stay, see `keep`.
+#define CHAINLINE_KEEP_ALL UINT64_MAX
+
+// On the medium when the kernel finds the time.
+#define CHAINLINE_DURABLE_NEVER 0
+
+// On the medium when the instance has ended as told.
+#define CHAINLINE_DURABLE_AT_END 1
+
+// On the medium when a write is reported complete.
+#define CHAINLINE_DURABLE_EACH_BATCH 2
+
 // A packet in its buffer. The frame, from the Ethernet header without FCS, is `buf[off]` to
 // `buf[off + len - 1]`; the bytes before and after it are room to grow into. The NF may change the bytes of the
 // buffer, `off`, `len` and `verdict`; the host checks them and ignores every other change.
@@ -67,6 +85,56 @@ struct chainline_packet {
   uint8_t hop;
   // Zero.
   uint8_t reserved[5];
+};
+
+// A file and how it is used, for `open` of `struct chainline_env`. Begin with `cl_append()` or `cl_read()`.
+struct chainline_file_spec {
+  // CHAINLINE_FILE_READ or CHAINLINE_FILE_APPEND.
+  uint32_t access;
+  // CHAINLINE_DURABLE_NEVER, CHAINLINE_DURABLE_AT_END or CHAINLINE_DURABLE_EACH_BATCH.
+  uint32_t durable;
+  // Appending: how many of the bytes that are there stay, from the start; CHAINLINE_KEEP_ALL for all.
+  uint64_t keep;
+  // Bytes that the host writes before all others; may be NULL.
+  const uint8_t *head;
+  // Length of `head`.
+  size_t head_len;
+  // Size of each of the two buffers: what is written at once at most.
+  uint32_t batch_bytes;
+  // Milliseconds after which a buffer is written though it is not full; 0: as soon as the one before is.
+  uint32_t flush_ms;
+  // The most bytes that the NF writes for one packet. The host takes packets only while it has room for these.
+  uint32_t packet_bytes;
+  // Reads that may be in flight; an NF that reads for packets does so once for each at most.
+  uint32_t reads;
+  // The most bytes of one read.
+  uint32_t read_bytes;
+  // Zero.
+  uint32_t reserved;
+};
+
+// Bytes of the NF's.
+struct chainline_bytes {
+  // The first.
+  const uint8_t *at;
+  // Their number.
+  size_t len;
+};
+
+// Something that the NF asked for is done, or has failed. Valid during `completed` only.
+struct chainline_completion {
+  // The file.
+  uint32_t file;
+  // 0: this stands for all writes without a context in a buffer.
+  uint32_t has_context;
+  // The context that was given.
+  uint64_t context;
+  // How many writes or reads this is: 1 with a context.
+  uint64_t count;
+  // Bytes written or read, or the negative errno. After an error nothing of the buffer is in a regular file.
+  int64_t result;
+  // What was read, `result` bytes; else NULL.
+  const uint8_t *data;
 };
 
 // The surroundings in which an NF is created, valid during `create` only.
@@ -96,6 +164,13 @@ struct chainline_env {
   int32_t (*arg_u64)(struct chainline_env *env, const char *pointer, uint64_t *out);
   // Text from the arguments; results as for `arg_u64`, and CHAINLINE_E_FULL if `size` is too small.
   int32_t (*arg_text)(struct chainline_env *env, const char *pointer, char *out, size_t size);
+  // A file that the NF will read or write. The host opens it when `create` is over; if it cannot, the NF is refused.
+  int32_t (*open)(struct chainline_env *env,
+                  const char *path,
+                  const struct chainline_file_spec *spec,
+                  uint32_t *file);
+  // Says that each packet may be held: the host takes packets only while it has places for them.
+  int32_t (*may_hold_each)(struct chainline_env *env);
   // Says why `create` is about to fail: what was found and what was expected.
   void (*fail)(struct chainline_env *env, const char *message);
   // The host's.
@@ -119,6 +194,18 @@ struct chainline_ctx {
                                                                          void *user), void *user);
   // The held packet goes on with `verdict`; CHAINLINE_E_ABSENT if none is held under `id`.
   int32_t (*release)(struct chainline_ctx *ctx, uint32_t id, uint32_t verdict);
+  // Appends `count` parts, one after the other and never torn apart. They are copied. `completed` is called with
+  // `*context` when they are in the file or could not be put there; writes with NULL are told of once a batch.
+  // CHAINLINE_E_FULL when both buffers are full: not to an NF that keeps to its `packet_bytes` in `process`.
+  int32_t (*write)(struct chainline_ctx *ctx,
+                   uint32_t file,
+                   const struct chainline_bytes *parts,
+                   uint32_t count,
+                   const uint64_t *context);
+  // Reads up to `len` bytes from `offset` on; `completed` gets them with `context`.
+  int32_t (*read)(struct chainline_ctx *ctx, uint32_t file, uint64_t offset, uint32_t len, uint64_t context);
+  // Does not wait for the batch to be full or old enough.
+  int32_t (*flush)(struct chainline_ctx *ctx, uint32_t file);
   // Says why the call is about to return an error.
   void (*fail)(struct chainline_ctx *ctx, const char *message);
   // The host's.
@@ -128,7 +215,7 @@ struct chainline_ctx {
 // What a shared object says of its NF. It stays valid and unchanged as long as the object is loaded.
 //
 // One instance is called by one thread at a time, not always by the thread that created it. An error from
-// `process` or `tick` ends the instance: the host drops its packets and starts a new one.
+// `process`, `tick` or `completed` ends the instance: the host drops its packets and starts a new one.
 struct chainline_nf {
   // `sizeof(struct chainline_nf)`.
   uint32_t struct_size;
@@ -158,6 +245,8 @@ struct chainline_nf {
   int32_t (*report)(const void *self_, void (*write)(void *user, const char *text, size_t len), void *user);
   // Ends an instance; may be NULL. Not called for one that has failed.
   void (*destroy)(void *self_);
+  // Tells of a read or write that is done; may be NULL. Called between bursts.
+  int32_t (*completed)(void *self_, const struct chainline_completion *done, struct chainline_ctx *ctx);
 };
 
 /* What NFs are written with. Everything is inline: a shared object links against nothing. */
@@ -171,9 +260,9 @@ extern "C" {
 
 CL_STATIC_ASSERT(sizeof(void *) == 8, "the ABI is that of 64-bit machines");
 CL_STATIC_ASSERT(sizeof(struct chainline_packet) == 32, "struct chainline_packet");
-CL_STATIC_ASSERT(sizeof(struct chainline_env) == 88, "struct chainline_env");
-CL_STATIC_ASSERT(sizeof(struct chainline_ctx) == 64, "struct chainline_ctx");
-CL_STATIC_ASSERT(sizeof(struct chainline_nf) == 88, "struct chainline_nf");
+CL_STATIC_ASSERT(sizeof(struct chainline_env) == 104, "struct chainline_env");
+CL_STATIC_ASSERT(sizeof(struct chainline_ctx) == 88, "struct chainline_ctx");
+CL_STATIC_ASSERT(sizeof(struct chainline_nf) == 96, "struct chainline_nf");
 
 /* The one function that a shared object exports. */
 __attribute__((visibility("default"))) const struct chainline_nf *chainline_nf_v1(void);
@@ -273,6 +362,22 @@ static inline void cl_set(struct chainline_ctx *ctx, uint32_t counter, uint64_t 
 {
     if (counter < ctx->n_counters)
         __atomic_store_n(ctx->counters + counter, value, __ATOMIC_RELAXED);
+}
+
+/* Appends: two buffers of 256 KiB, written after 10 ms at the latest, no more than 16 KiB a packet. */
+static inline struct chainline_file_spec cl_append(void)
+{
+    struct chainline_file_spec spec = {CHAINLINE_FILE_APPEND, CHAINLINE_DURABLE_NEVER, CHAINLINE_KEEP_ALL,
+        NULL, 0, 256u << 10, 10, 16u << 10, 0, 0, 0};
+    return spec;
+}
+
+/* Reads: 32 at a time, of 4 KiB at most. */
+static inline struct chainline_file_spec cl_read(void)
+{
+    struct chainline_file_spec spec = {CHAINLINE_FILE_READ, CHAINLINE_DURABLE_NEVER, CHAINLINE_KEEP_ALL,
+        NULL, 0, 0, 0, 0, 32, 4096, 0};
+    return spec;
 }
 
 #undef CL_STATIC_ASSERT

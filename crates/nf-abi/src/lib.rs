@@ -17,7 +17,7 @@ use std::mem::{offset_of, size_of};
 pub const SYMBOL: &str = "chainline_nf_v1";
 
 /// The version of this ABI. A host refuses a table with another one.
-pub const ABI_VERSION: u32 = 1;
+pub const ABI_VERSION: u32 = 2;
 
 /// The most packets that one call of `process` gets.
 pub const MAX_BURST: u32 = 256;
@@ -43,6 +43,75 @@ pub const VERDICT_DROP: u32 = 1;
 pub const VERDICT_DIVERT: u32 = 2;
 /// Stays with the NF; the argument is an id from `hold`.
 pub const VERDICT_HOLD: u32 = 3;
+
+/// A file is only read, anywhere.
+pub const FILE_READ: u32 = 0;
+/// A file is written at its end, and made if it is not there.
+pub const FILE_APPEND: u32 = 1;
+/// All bytes of a file stay, see `keep`.
+pub const KEEP_ALL: u64 = u64::MAX;
+/// On the medium when the kernel finds the time.
+pub const DURABLE_NEVER: u32 = 0;
+/// On the medium when the instance has ended as told.
+pub const DURABLE_AT_END: u32 = 1;
+/// On the medium when a write is reported complete.
+pub const DURABLE_EACH_BATCH: u32 = 2;
+
+/// A file and how it is used, for `open` of `struct chainline_env`. Begin with `cl_append()` or `cl_read()`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct FileSpec {
+    /// CHAINLINE_FILE_READ or CHAINLINE_FILE_APPEND.
+    pub access: u32,
+    /// CHAINLINE_DURABLE_NEVER, CHAINLINE_DURABLE_AT_END or CHAINLINE_DURABLE_EACH_BATCH.
+    pub durable: u32,
+    /// Appending: how many of the bytes that are there stay, from the start; CHAINLINE_KEEP_ALL for all.
+    pub keep: u64,
+    /// Bytes that the host writes before all others; may be NULL.
+    pub head: *const u8,
+    /// Length of `head`.
+    pub head_len: usize,
+    /// Size of each of the two buffers: what is written at once at most.
+    pub batch_bytes: u32,
+    /// Milliseconds after which a buffer is written though it is not full; 0: as soon as the one before is.
+    pub flush_ms: u32,
+    /// The most bytes that the NF writes for one packet. The host takes packets only while it has room for these.
+    pub packet_bytes: u32,
+    /// Reads that may be in flight; an NF that reads for packets does so once for each at most.
+    pub reads: u32,
+    /// The most bytes of one read.
+    pub read_bytes: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// Bytes of the NF's.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Bytes {
+    /// The first.
+    pub at: *const u8,
+    /// Their number.
+    pub len: usize,
+}
+
+/// Something that the NF asked for is done, or has failed. Valid during `completed` only.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Completion {
+    /// The file.
+    pub file: u32,
+    /// 0: this stands for all writes without a context in a buffer.
+    pub has_context: u32,
+    /// The context that was given.
+    pub context: u64,
+    /// How many writes or reads this is: 1 with a context.
+    pub count: u64,
+    /// Bytes written or read, or the negative errno. After an error nothing of the buffer is in a regular file.
+    pub result: i64,
+    /// What was read, `result` bytes; else NULL.
+    pub data: *const u8,
+}
 
 /// A packet in its buffer. The frame, from the Ethernet header without FCS, is `buf[off]` to
 /// `buf[off + len - 1]`; the bytes before and after it are room to grow into. The NF may change the bytes of the
@@ -104,6 +173,11 @@ pub struct Env {
     /// Text from the arguments; results as for `arg_u64`, and CHAINLINE_E_FULL if `size` is too small.
     pub arg_text:
         Option<unsafe extern "C" fn(env: *mut Env, pointer: *const c_char, out: *mut c_char, size: usize) -> i32>,
+    /// A file that the NF will read or write. The host opens it when `create` is over; if it cannot, the NF is refused.
+    pub open:
+        Option<unsafe extern "C" fn(env: *mut Env, path: *const c_char, spec: *const FileSpec, file: *mut u32) -> i32>,
+    /// Says that each packet may be held: the host takes packets only while it has places for them.
+    pub may_hold_each: Option<unsafe extern "C" fn(env: *mut Env) -> i32>,
     /// Says why `create` is about to fail: what was found and what was expected.
     pub fail: Option<unsafe extern "C" fn(env: *mut Env, message: *const c_char)>,
     /// The host's.
@@ -135,6 +209,16 @@ pub struct Ctx {
     >,
     /// The held packet goes on with `verdict`; CHAINLINE_E_ABSENT if none is held under `id`.
     pub release: Option<unsafe extern "C" fn(ctx: *mut Ctx, id: u32, verdict: u32) -> i32>,
+    /// Appends `count` parts, one after the other and never torn apart. They are copied. `completed` is called with
+    /// `*context` when they are in the file or could not be put there; writes with NULL are told of once a batch.
+    /// CHAINLINE_E_FULL when both buffers are full: not to an NF that keeps to its `packet_bytes` in `process`.
+    pub write: Option<
+        unsafe extern "C" fn(ctx: *mut Ctx, file: u32, parts: *const Bytes, count: u32, context: *const u64) -> i32,
+    >,
+    /// Reads up to `len` bytes from `offset` on; `completed` gets them with `context`.
+    pub read: Option<unsafe extern "C" fn(ctx: *mut Ctx, file: u32, offset: u64, len: u32, context: u64) -> i32>,
+    /// Does not wait for the batch to be full or old enough.
+    pub flush: Option<unsafe extern "C" fn(ctx: *mut Ctx, file: u32) -> i32>,
     /// Says why the call is about to return an error.
     pub fail: Option<unsafe extern "C" fn(ctx: *mut Ctx, message: *const c_char)>,
     /// The host's.
@@ -144,7 +228,7 @@ pub struct Ctx {
 /// What a shared object says of its NF. It stays valid and unchanged as long as the object is loaded.
 ///
 /// One instance is called by one thread at a time, not always by the thread that created it. An error from
-/// `process` or `tick` ends the instance: the host drops its packets and starts a new one.
+/// `process`, `tick` or `completed` ends the instance: the host drops its packets and starts a new one.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Nf {
@@ -183,13 +267,17 @@ pub struct Nf {
     >,
     /// Ends an instance; may be NULL. Not called for one that has failed.
     pub destroy: Option<unsafe extern "C" fn(self_: *mut c_void)>,
+    /// Tells of a read or write that is done; may be NULL. Called between bursts.
+    pub completed: Option<unsafe extern "C" fn(self_: *mut c_void, done: *const Completion, ctx: *mut Ctx) -> i32>,
 }
 
 // Layouts of 64-bit machines; a change here is a new ABI version.
 const _: () = {
     assert!(size_of::<Packet>() == 32);
     assert!(offset_of!(Packet, verdict) == 16 && offset_of!(Packet, len) == 22 && offset_of!(Packet, hop) == 26);
-    assert!(size_of::<Env>() == 88 && offset_of!(Env, dir) == 8 && offset_of!(Env, host) == 80);
-    assert!(size_of::<Ctx>() == 64 && offset_of!(Ctx, counters) == 16 && offset_of!(Ctx, host) == 56);
-    assert!(size_of::<Nf>() == 88 && offset_of!(Nf, kind) == 24 && offset_of!(Nf, destroy) == 80);
+    assert!(size_of::<Env>() == 104 && offset_of!(Env, dir) == 8 && offset_of!(Env, host) == 96);
+    assert!(size_of::<Ctx>() == 88 && offset_of!(Ctx, counters) == 16 && offset_of!(Ctx, host) == 80);
+    assert!(size_of::<Nf>() == 96 && offset_of!(Nf, kind) == 24 && offset_of!(Nf, completed) == 88);
+    assert!(size_of::<FileSpec>() == 56 && offset_of!(FileSpec, head) == 16 && offset_of!(FileSpec, reads) == 44);
+    assert!(size_of::<Bytes>() == 16 && size_of::<Completion>() == 40 && offset_of!(Completion, result) == 24);
 };

@@ -3,7 +3,7 @@
 use crate::abi::{self, E_ABSENT, E_FAILED, E_FULL, E_INVALID, OK};
 use crate::export::c_string;
 use crate::text::{self, MAX_WORDS};
-use chainline_nf::{Env, Verdict};
+use chainline_nf::{Access, Durable, Env, FileSpec, Verdict};
 use std::ffi::{CString, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -42,6 +42,8 @@ impl<'a, 'e> HostEnv<'a, 'e> {
             path: Some(path),
             arg_u64: Some(arg_u64),
             arg_text: Some(arg_text),
+            open: Some(open),
+            may_hold_each: Some(may_hold_each),
             fail: Some(fail),
             host: std::ptr::from_mut(self).cast::<c_void>(),
         };
@@ -242,6 +244,68 @@ unsafe extern "C" fn arg_text(env: *mut abi::Env, pointer: *const c_char, out: *
     };
     // SAFETY: the NF hands back the `env` that it was given.
     unsafe { with(env, find) }
+}
+
+/// The longest `head` of a file.
+const MAX_HEAD: usize = 1 << 20;
+
+unsafe extern "C" fn open(env: *mut abi::Env, path: *const c_char, spec: *const abi::FileSpec, file: *mut u32) -> i32 {
+    let name = |host: &mut HostEnv<'_, '_>| {
+        // SAFETY: the NF hands over text that ends with a NUL.
+        let path = match unsafe { words(host, "path", path) } {
+            Ok(path) => path,
+            Err(code) => return code,
+        };
+        // SAFETY: `spec` is NULL or the NF's own.
+        let Some(c) = (unsafe { spec.as_ref() }) else { return E_INVALID };
+        let access = match c.access {
+            abi::FILE_READ => Access::Read,
+            abi::FILE_APPEND => Access::Append { keep: (c.keep != abi::KEEP_ALL).then_some(c.keep) },
+            other => return host.refuse(format!("{path}: access {other}; expected 0 or 1")),
+        };
+        let durable = match c.durable {
+            abi::DURABLE_NEVER => Durable::Never,
+            abi::DURABLE_AT_END => Durable::AtEnd,
+            abi::DURABLE_EACH_BATCH => Durable::EachBatch,
+            other => return host.refuse(format!("{path}: durable {other}; expected 0, 1 or 2")),
+        };
+        if c.head_len > MAX_HEAD {
+            return host.refuse(format!("{path}: a head of {} bytes; expected at most {MAX_HEAD}", c.head_len));
+        }
+        let head = if c.head.is_null() {
+            Vec::new()
+        } else {
+            // SAFETY: the NF vouches for `head_len` readable bytes.
+            unsafe { std::slice::from_raw_parts(c.head, c.head_len) }.to_vec()
+        };
+        let spec = FileSpec {
+            path: path.into(),
+            access,
+            head,
+            batch_bytes: c.batch_bytes,
+            flush_ms: c.flush_ms,
+            packet_bytes: c.packet_bytes,
+            durable,
+            reads: c.reads,
+            read_bytes: c.read_bytes,
+        };
+        match host.env.open(spec) {
+            // SAFETY: `file` is NULL or the NF's own.
+            Ok(f) => unsafe { answer(file, f.to_bits()) },
+            Err(e) => host.refuse(e.to_string()),
+        }
+    };
+    // SAFETY: the NF hands back the `env` that it was given.
+    unsafe { with(env, name) }
+}
+
+unsafe extern "C" fn may_hold_each(env: *mut abi::Env) -> i32 {
+    let declare = |host: &mut HostEnv<'_, '_>| {
+        host.env.may_hold_each();
+        OK
+    };
+    // SAFETY: the NF hands back the `env` that it was given.
+    unsafe { with(env, declare) }
 }
 
 unsafe extern "C" fn fail(env: *mut abi::Env, message: *const c_char) {

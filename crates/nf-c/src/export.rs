@@ -1,7 +1,10 @@
 //! A Rust NF as a shared object: what [`crate::export_nf!`] expands to.
 
 use crate::abi::{self, E_FAILED, E_INVALID, OK};
-use chainline_nf::{Burst, Ctx, Env, HoldId, Holds, MAX_BURST, Nf, Packet, PacketMeta, Verdict};
+use chainline_nf::{
+    Access, Burst, Completion, Ctx, Durable, Env, Errno, File, FileSpec, HoldId, Holds, MAX_BURST, Nf, Packet,
+    PacketMeta, Refused, Storage, Verdict,
+};
 use std::any::Any;
 use std::ffi::{CStr, CString, OsStr, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -70,6 +73,7 @@ fn exported<T: Nf>() -> Option<Exported> {
         tick: Some(tick::<T>),
         report: Some(report::<T>),
         destroy: Some(destroy::<T>),
+        completed: Some(completed::<T>),
     };
     Some(Exported { nf, _texts: texts })
 }
@@ -160,7 +164,47 @@ unsafe fn declare(env: *mut abi::Env, lent: &abi::Env, declared: chainline_nf::D
         let code = unsafe { drop_reason(env, c_string(name).as_ptr(), &raw mut index) };
         check(name, code, index, i)?;
     }
+    if declared.holds {
+        let Some(may_hold_each) = lent.may_hold_each else { return Err(invalid("create: no `may_hold_each`")) };
+        // SAFETY: as above.
+        unsafe { may_hold_each(env) };
+    }
+    for (i, f) in declared.files.iter().enumerate() {
+        let Some(open) = lent.open else { return Err(invalid("create: no `open`")) };
+        let name = f.path.display().to_string();
+        let path = CString::new(f.path.as_os_str().as_bytes()).map_err(|_| invalid(format!("{name}: a NUL")))?;
+        let (spec, mut index) = (file_spec(f), 0);
+        // SAFETY: as above; the head lives through the call.
+        let code = unsafe { open(env, path.as_ptr(), &raw const spec, &raw mut index) };
+        check(&name, code, index, i)?;
+    }
     Ok(())
+}
+
+/// In the words of the ABI; points into `f`.
+fn file_spec(f: &FileSpec) -> abi::FileSpec {
+    let (access, keep) = match f.access {
+        Access::Read => (abi::FILE_READ, abi::KEEP_ALL),
+        Access::Append { keep } => (abi::FILE_APPEND, keep.unwrap_or(abi::KEEP_ALL)),
+    };
+    let durable = match f.durable {
+        Durable::Never => abi::DURABLE_NEVER,
+        Durable::AtEnd => abi::DURABLE_AT_END,
+        Durable::EachBatch => abi::DURABLE_EACH_BATCH,
+    };
+    abi::FileSpec {
+        access,
+        durable,
+        keep,
+        head: f.head.as_ptr(),
+        head_len: f.head.len(),
+        batch_bytes: f.batch_bytes,
+        flush_ms: f.flush_ms,
+        packet_bytes: f.packet_bytes,
+        reads: f.reads,
+        read_bytes: f.read_bytes,
+        reserved: 0,
+    }
 }
 
 unsafe extern "C" fn process<T: Nf>(
@@ -242,7 +286,8 @@ unsafe fn call<T: Nf>(
         };
         // SAFETY: the handle is a `Box<T>` of ours that nobody else uses during the call.
         let nf = unsafe { &mut *handle.cast::<T>() };
-        body(nf, &mut Ctx::new(now_ns, counters, &mut HostHolds(ctx)))
+        let mut files = HostFiles(ctx);
+        body(nf, &mut Ctx::new(now_ns, counters, &mut HostHolds(ctx)).with_storage(Some(&mut files)))
     })
 }
 
@@ -251,6 +296,23 @@ unsafe extern "C" fn tick<T: Nf>(handle: *mut c_void, ctx: *mut abi::Ctx) -> i32
     unsafe {
         call::<T>(handle, ctx, |nf, ctx| {
             nf.tick(ctx);
+            Ok(())
+        })
+    }
+}
+
+unsafe extern "C" fn completed<T: Nf>(handle: *mut c_void, done: *const abi::Completion, ctx: *mut abi::Ctx) -> i32 {
+    // SAFETY: the host hands back the handle from `create`, and a valid context and completion.
+    unsafe {
+        call::<T>(handle, ctx, |nf, ctx| {
+            let Some(c) = done.as_ref() else { return Err(invalid("completed: the host handed over NULL")) };
+            let result = u64::try_from(c.result).map_err(|_| Errno(i32::try_from(-c.result).unwrap_or(i32::MAX)));
+            let data = match result {
+                Ok(n) if !c.data.is_null() => std::slice::from_raw_parts(c.data, n as usize),
+                _ => &[],
+            };
+            let context = (c.has_context != 0).then_some(c.context);
+            nf.completed(&Completion { file: File::from_bits(c.file), context, count: c.count, result, data }, ctx);
             Ok(())
         })
     }
@@ -328,5 +390,47 @@ impl Holds for HostHolds {
         let Some(release) = (unsafe { (*self.0).release }) else { return false };
         // SAFETY: as in `reserve`.
         unsafe { release(self.0, id.to_bits(), verdict.to_bits()) == OK }
+    }
+}
+
+/// The host's files.
+struct HostFiles(*mut abi::Ctx);
+
+/// The most parts of one write; more are put together, which allocates.
+const MAX_PARTS: usize = 16;
+
+fn refused(code: Option<i32>) -> Result<(), Refused> {
+    match code {
+        Some(OK) => Ok(()),
+        Some(abi::E_FULL) => Err(Refused::Full),
+        Some(E_INVALID) => Err(Refused::TooLong),
+        _ => Err(Refused::Absent),
+    }
+}
+
+impl Storage for HostFiles {
+    fn write(&mut self, file: File, parts: &[&[u8]], context: Option<u64>) -> Result<(), Refused> {
+        if parts.len() > MAX_PARTS {
+            return self.write(file, &[&parts.concat()], context);
+        }
+        let mut raw = [abi::Bytes { at: std::ptr::null(), len: 0 }; MAX_PARTS];
+        for (raw, part) in raw.iter_mut().zip(parts) {
+            *raw = abi::Bytes { at: part.as_ptr(), len: part.len() };
+        }
+        let context = context.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: the context is valid during the call that this value lives in; so are parts and context.
+        refused(unsafe {
+            (*self.0).write.map(|f| f(self.0, file.to_bits(), raw.as_ptr(), parts.len() as u32, context))
+        })
+    }
+
+    fn read(&mut self, file: File, offset: u64, len: u32, context: u64) -> Result<(), Refused> {
+        // SAFETY: as in `write`.
+        refused(unsafe { (*self.0).read.map(|f| f(self.0, file.to_bits(), offset, len, context)) })
+    }
+
+    fn flush(&mut self, file: File) -> Result<(), Refused> {
+        // SAFETY: as in `write`.
+        refused(unsafe { (*self.0).flush.map(|f| f(self.0, file.to_bits())) })
     }
 }

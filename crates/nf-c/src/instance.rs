@@ -3,9 +3,10 @@
 use crate::abi::{self, E_ABSENT, E_FAILED, E_FULL, E_INVALID, OK};
 use crate::env::HostEnv;
 use crate::export::c_string;
+use crate::files;
 use crate::load::{LoadedKind, Table};
 use crate::text::{self, MAX_WORDS};
-use chainline_nf::{Burst, Ctx, Decoded, Env, Error, HoldId, MAX_BURST, NfObject, Packet, Verdict};
+use chainline_nf::{Burst, Completion, Ctx, Decoded, Env, Error, HoldId, MAX_BURST, NfObject, Packet, Verdict};
 use std::ffi::{c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -128,11 +129,26 @@ impl NfObject for Instance {
         }
     }
 
+    fn completed(&mut self, done: &Completion<'_>, ctx: &mut Ctx<'_>) {
+        let Some(completed) = self.table.completed else { return };
+        let handle = self.handle;
+        let c = abi::Completion {
+            file: done.file.to_bits(),
+            has_context: u32::from(done.context.is_some()),
+            context: done.context.unwrap_or(0),
+            count: done.count,
+            result: done.result.map_or_else(|e| -i64::from(e.0), |n| n as i64),
+            data: if done.data.is_empty() { std::ptr::null() } else { done.data.as_ptr() },
+        };
+        // SAFETY: the handle is the NF's own; `c`, what it points to, and `ctx` are valid during the call.
+        self.call("completed", ctx, |ctx| unsafe { completed(handle, &raw const c, ctx) });
+    }
+
     fn report(&self) -> Option<String> {
         let report = self.table.report.filter(|_| !self.failed)?;
         let mut text: Vec<u8> = Vec::new();
-        // SAFETY: the handle is the NF's own; `write` gets back the pointer to `text`, which lives through the call.
-        let code = unsafe { report(self.handle, Some(write), (&raw mut text).cast::<c_void>()) };
+        // SAFETY: the handle is the NF's own; `say` gets back the pointer to `text`, which lives through the call.
+        let code = unsafe { report(self.handle, Some(say), (&raw mut text).cast::<c_void>()) };
         if code != OK {
             return Some(format!("({} could not report: error {code})", self.name));
         }
@@ -158,6 +174,9 @@ impl Instance {
             hold: Some(hold),
             with_held: Some(with_held),
             release: Some(release),
+            write: Some(files::write),
+            read: Some(files::read),
+            flush: Some(files::flush),
             fail: Some(fail),
             host: (&raw mut host).cast::<c_void>(),
         };
@@ -181,7 +200,7 @@ impl Drop for Instance {
 }
 
 /// Appends to the report.
-unsafe extern "C" fn write(user: *mut c_void, bytes: *const c_char, len: usize) {
+unsafe extern "C" fn say(user: *mut c_void, bytes: *const c_char, len: usize) {
     if user.is_null() || bytes.is_null() {
         return;
     }
@@ -193,8 +212,8 @@ unsafe extern "C" fn write(user: *mut c_void, bytes: *const c_char, len: usize) 
 }
 
 /// What stands behind the pointer `host` during a call.
-struct HostCtx<'a, 'c> {
-    ctx: &'a mut Ctx<'c>,
+pub(crate) struct HostCtx<'a, 'c> {
+    pub ctx: &'a mut Ctx<'c>,
     limits: Limits,
     message: Option<String>,
 }
@@ -203,7 +222,7 @@ struct HostCtx<'a, 'c> {
 ///
 /// # Safety
 /// `ctx` is what [`Instance::call`] handed to the NF whose call is still running, and no other callback runs.
-unsafe fn with(ctx: *mut abi::Ctx, f: impl FnOnce(&mut HostCtx<'_, '_>) -> i32) -> i32 {
+pub(crate) unsafe fn with(ctx: *mut abi::Ctx, f: impl FnOnce(&mut HostCtx<'_, '_>) -> i32) -> i32 {
     if ctx.is_null() {
         return E_INVALID;
     }

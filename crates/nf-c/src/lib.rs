@@ -19,6 +19,8 @@ pub mod export;
 #[cfg(feature = "host")]
 mod env;
 #[cfg(feature = "host")]
+mod files;
+#[cfg(feature = "host")]
 mod instance;
 #[cfg(feature = "host")]
 mod load;

@@ -77,6 +77,7 @@ pub(crate) struct Table {
     pub tick: Option<unsafe extern "C" fn(*mut std::ffi::c_void, *mut abi::Ctx) -> i32>,
     pub report: Option<Report>,
     pub destroy: Option<unsafe extern "C" fn(*mut std::ffi::c_void)>,
+    pub completed: Option<unsafe extern "C" fn(*mut std::ffi::c_void, *const abi::Completion, *mut abi::Ctx) -> i32>,
 }
 
 type Write = unsafe extern "C" fn(*mut std::ffi::c_void, *const std::ffi::c_char, usize);
@@ -184,6 +185,7 @@ impl LoadedKind {
             tick: nf.tick,
             report: nf.report,
             destroy: nf.destroy,
+            completed: nf.completed,
         };
         // SAFETY: texts of a valid table end with a NUL.
         let words = |at, field, max| unsafe { text::read(at, max) }.map_err(|e| wrong(field, e.to_string()));

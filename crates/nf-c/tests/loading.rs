@@ -36,7 +36,7 @@ fn compile(name: &str, source: &str) -> Object {
 const PROCESS: &str = "#include <chainline_nf.h>\n\
     static int32_t create(const char *args, struct chainline_env *env, void **self) { (void)args; (void)env; (void)self; return CHAINLINE_OK; }\n\
     static int32_t process(void *self, struct chainline_packet *p, uint32_t n, struct chainline_ctx *ctx) { (void)self; (void)p; (void)n; (void)ctx; return CHAINLINE_OK; }\n\
-    static struct chainline_nf nf = {CHAINLINE_NF_HEAD, \"bad\", \"is bad\", NULL, create, process, NULL, NULL, NULL};\n";
+    static struct chainline_nf nf = {CHAINLINE_NF_HEAD, \"bad\", \"is bad\", NULL, create, process, NULL, NULL, NULL, NULL};\n";
 
 /// What the loader says of an object whose entry function does this before it returns the table.
 fn refusal(name: &str, before: &str) -> String {
@@ -53,16 +53,16 @@ fn what_is_not_an_nf_is_refused_with_a_reason() {
         (
             "version",
             "nf.abi_version = 7;",
-            "FILE speaks ABI version 7; this host speaks 1: rebuild it with this host's chainline_nf.h",
+            "FILE speaks ABI version 7; this host speaks 2: rebuild it with this host's chainline_nf.h",
         ),
         (
             "short",
             "nf.struct_size = 24;",
-            "FILE: `struct chainline_nf` has 24 bytes there and 88 here: rebuild it with this host's chainline_nf.h",
+            "FILE: `struct chainline_nf` has 24 bytes there and 96 here: rebuild it with this host's chainline_nf.h",
         ),
         ("packet", "nf.packet_size = 40;", "FILE: `struct chainline_packet` has 40 bytes there and 32 here: rebuild"),
-        ("ctx", "nf.ctx_size = 1000;", "FILE: `struct chainline_ctx` has 1000 bytes there and 64 here: rebuild"),
-        ("env", "nf.env_size = 1000;", "FILE: `struct chainline_env` has 1000 bytes there and 88 here: rebuild"),
+        ("ctx", "nf.ctx_size = 1000;", "FILE: `struct chainline_ctx` has 1000 bytes there and 88 here: rebuild"),
+        ("env", "nf.env_size = 1000;", "FILE: `struct chainline_env` has 1000 bytes there and 104 here: rebuild"),
         ("null", "return 0;", "FILE: `chainline_nf_v1` returned NULL; expected the address of a `struct chainline_nf`"),
         ("odd", "return (void *)((char *)&nf + 1);", "FILE: `chainline_nf_v1` returned 0x"),
         ("create", "nf.create = 0;", "FILE: `create`: NULL; expected a function"),

@@ -1,6 +1,6 @@
 //! What the host lends an NF during a call.
 
-use crate::{Packet, Verdict};
+use crate::{File, Packet, Refused, Storage, Verdict};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A packet that the NF keeps, see [`Ctx::hold`].
@@ -30,11 +30,12 @@ pub trait Holds {
     fn release(&mut self, id: HoldId, verdict: Verdict) -> bool;
 }
 
-/// The call's surroundings: time, counters, held packets.
+/// The call's surroundings: time, counters, held packets, files.
 pub struct Ctx<'a> {
     now_ns: u64,
     counters: &'a [AtomicU64],
     holds: &'a mut dyn Holds,
+    storage: Option<&'a mut dyn Storage>,
 }
 
 impl<'a> Ctx<'a> {
@@ -42,7 +43,14 @@ impl<'a> Ctx<'a> {
     #[inline]
     #[must_use]
     pub fn new(now_ns: u64, counters: &'a [AtomicU64], holds: &'a mut dyn Holds) -> Self {
-        Self { now_ns, counters, holds }
+        Self { now_ns, counters, holds, storage: None }
+    }
+
+    /// For hosts: where the NF's files are. Without it every request is [`Refused::Absent`].
+    #[inline]
+    #[must_use]
+    pub fn with_storage(self, storage: Option<&'a mut dyn Storage>) -> Self {
+        Self { storage, ..self }
     }
 
     /// Monotonic time in nanoseconds, read once for the burst.
@@ -89,6 +97,34 @@ impl<'a> Ctx<'a> {
     /// Ends the holding: the packet goes on with `verdict`. `false` if none is held under `id`.
     pub fn release(&mut self, id: HoldId, verdict: Verdict) -> bool {
         self.holds.release(id, verdict)
+    }
+
+    /// Appends `parts`, one after the other and never torn apart, to a file. They are copied; the file gets them with
+    /// the next batch. When they are there, or could not be put there, [`crate::Nf::completed`] is called with
+    /// `context`. Writes without one are told of together, once a batch.
+    ///
+    /// # Errors
+    /// When the host does not take them. [`Refused::Full`] does not happen to an NF that keeps to its
+    /// [`crate::FileSpec::packet_bytes`] in `process`.
+    #[inline]
+    pub fn write(&mut self, file: File, parts: &[&[u8]], context: Option<u64>) -> Result<(), Refused> {
+        self.storage.as_mut().map_or(Err(Refused::Absent), |s| s.write(file, parts, context))
+    }
+
+    /// Reads up to `len` bytes from `offset` on; [`crate::Nf::completed`] gets them with `context`.
+    ///
+    /// # Errors
+    /// When the host does not take the request.
+    pub fn read(&mut self, file: File, offset: u64, len: u32, context: u64) -> Result<(), Refused> {
+        self.storage.as_mut().map_or(Err(Refused::Absent), |s| s.read(file, offset, len, context))
+    }
+
+    /// Does not wait for the batch to be full or old enough.
+    ///
+    /// # Errors
+    /// When there is no such file.
+    pub fn flush(&mut self, file: File) -> Result<(), Refused> {
+        self.storage.as_mut().map_or(Err(Refused::Absent), |s| s.flush(file))
     }
 }
 

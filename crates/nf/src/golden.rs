@@ -37,6 +37,8 @@
 //! `frag(off, more, id)`, `udp(src, dst)`, `tcp(src, dst)`, `icmp(type, code)`, `icmp6(type, code)`, then
 //! `hex(…)`, `text("…")`, `pad(n)`; at the end `tail(n)` (Ethernet padding behind the IP packet) and `cut(n)`
 //! (the first n bytes only). Everything else is named (`ttl=1`, `df=1`, `flags=SA`) and an unknown name is told.
+//! Files are kept in memory, and begin empty; what is asked of them is done before the next `in` or `tick`.
+//!
 //! Lengths and checksums are right unless written out (`csum=0`, `len=9`).
 
 mod compare;
@@ -45,6 +47,7 @@ mod frame;
 mod host;
 mod layers;
 mod script;
+mod storage;
 
 use crate::{Env, Error, Kind, NfObject};
 use host::Setup;

@@ -1,6 +1,7 @@
 //! Kinds of NF: how a host finds, checks and builds them.
 
-use crate::{Burst, Counter, Ctx, Error, Nf, Reason, Target};
+use crate::storage::MAX_FILES;
+use crate::{Burst, Completion, Counter, Ctx, Error, File, FileSpec, Nf, Reason, Target};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +23,10 @@ pub struct Declared {
     pub counters: Vec<CounterSpec>,
     /// Drop reasons, in the order of declaration.
     pub drop_reasons: Vec<String>,
+    /// Files, in the order of opening, their paths complete.
+    pub files: Vec<FileSpec>,
+    /// Each packet may be held: the host takes packets only while it has places for them.
+    pub holds: bool,
 }
 
 /// The surroundings in which an NF is built.
@@ -67,6 +72,30 @@ impl<'a> Env<'a> {
         u8::try_from(i).map(Target).map_err(|_| Error::Args("more than 256 targets".into()))
     }
 
+    /// A file that the NF will read or write with [`Ctx::read`] and [`Ctx::write`]. The host opens it when the NF is
+    /// built; if it cannot, the NF is refused.
+    ///
+    /// # Errors
+    /// When the numbers in `spec` make no sense, or with more than [`MAX_FILES`] files.
+    pub fn open(&mut self, spec: FileSpec) -> Result<File, Error> {
+        let files = &mut self.declared.files;
+        let path = self.dir.join(&spec.path);
+        if let Some(fault) = spec.fault() {
+            return Err(Error::Args(format!("{}: {fault}", path.display())));
+        }
+        if files.len() == MAX_FILES {
+            return Err(Error::Args(format!("{}: more than {MAX_FILES} files", path.display())));
+        }
+        files.push(FileSpec { path, ..spec });
+        Ok(File(files.len() as u32 - 1))
+    }
+
+    /// Says that each packet may be held. The host then takes packets only while it has places for them, so that
+    /// [`Ctx::hold`] in `process` succeeds once for each packet.
+    pub fn may_hold_each(&mut self) {
+        self.declared.holds = true;
+    }
+
     /// A path from the arguments, taken from the chain file's directory if it is relative.
     #[must_use]
     pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
@@ -107,6 +136,8 @@ pub trait NfObject: Send {
     fn process(&mut self, burst: &mut Burst<'_>, ctx: &mut Ctx<'_>);
     /// See [`Nf::tick`].
     fn tick(&mut self, ctx: &mut Ctx<'_>);
+    /// See [`Nf::completed`].
+    fn completed(&mut self, _done: &Completion<'_>, _ctx: &mut Ctx<'_>) {}
     /// See [`Nf::report`].
     fn report(&self) -> Option<String>;
 }
@@ -118,6 +149,9 @@ impl<T: Nf> NfObject for T {
     }
     fn tick(&mut self, ctx: &mut Ctx<'_>) {
         Nf::tick(self, ctx);
+    }
+    fn completed(&mut self, done: &Completion<'_>, ctx: &mut Ctx<'_>) {
+        Nf::completed(self, done, ctx);
     }
     fn report(&self) -> Option<String> {
         Nf::report(self)

@@ -36,6 +36,7 @@ mod error;
 #[cfg(feature = "golden")]
 pub mod golden;
 mod kind;
+pub mod storage;
 mod verdict;
 pub mod words;
 
@@ -43,6 +44,7 @@ pub use burst::{Burst, MAX_BURST, Packet, PacketMeta};
 pub use ctx::{Counter, Ctx, HoldId, Holds};
 pub use error::Error;
 pub use kind::{BuildFn, CounterSpec, Declared, Env, Kind, NfObject, Registry};
+pub use storage::{Access, Completion, Durable, Errno, File, FileSpec, Refused, Storage};
 pub use verdict::{Decoded, Reason, Target, Verdict};
 
 use serde::de::DeserializeOwned;
@@ -69,6 +71,10 @@ pub trait Nf: Send + Sized + 'static {
 
     /// Called about every 10 ms while the NF is awake and once before it ends: ageing, flushing, held packets.
     fn tick(&mut self, _ctx: &mut Ctx<'_>) {}
+
+    /// A read or write is done, or has failed. Called between bursts, and before the instance ends for all that was
+    /// written; what is written here then is refused. On the fast path, as [`Nf::process`].
+    fn completed(&mut self, _done: &Completion<'_>, _ctx: &mut Ctx<'_>) {}
 
     /// Words for the final report, for example a table of top talkers; at most a few KiB of text.
     fn report(&self) -> Option<String> {

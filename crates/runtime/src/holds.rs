@@ -98,6 +98,11 @@ impl HoldTable {
         self.released.len()
     }
 
+    /// Packets that can be held, those that are still to be handed on being counted as if they were held.
+    pub fn room(&self) -> u32 {
+        self.free.len().saturating_sub(self.released.len()) as u32
+    }
+
     /// Packets held.
     pub fn held(&self) -> usize {
         self.places.len() - self.free.len()

@@ -16,6 +16,7 @@ use crate::queues::{Inlet, Outlet};
 use chainline_nf::{Burst, Ctx, Decoded, MAX_BURST, NfObject, Packet, PacketMeta, Verdict};
 use chainline_shm::region::Slots;
 use chainline_shm::{Bell, Clock, Desc, Page, clock::ticks};
+use chainline_storage::Storage;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release, fence};
 
@@ -35,6 +36,7 @@ pub struct Host {
     pub(crate) credit: bool,
     pub(crate) slots: Slots,
     pub(crate) holds: HoldTable,
+    pub(crate) storage: Storage,
     pub(crate) page: Arc<Page>,
     pub(crate) own_bell: Bell,
     pub(crate) clock: Clock,
@@ -61,7 +63,7 @@ const SAMPLE_NS: u64 = 1_000_000;
 const TICK_NS: u64 = 10_000_000;
 
 #[inline]
-fn add(counter: &AtomicU64, n: u64) {
+pub(crate) fn add(counter: &AtomicU64, n: u64) {
     counter.store(counter.load(Relaxed).wrapping_add(n), Relaxed);
 }
 
@@ -76,14 +78,14 @@ impl Host {
     pub fn run(&mut self) {
         let mut first = 0;
         loop {
-            let worked = self.pass(first);
+            let worked = self.pass(first) | self.move_files();
             first = (first + 1) % self.inlets.len().max(1);
             // A pass counts when all that was in hand is in a queue or shown as held.
             if self.holds.released() == 0 {
                 add(&self.page.status().passes, 1);
             }
             if !worked {
-                if self.page.control().stop.load(Relaxed) != 0 {
+                if self.page.control().stop.load(Relaxed) != 0 && !self.waits_for_files() {
                     break;
                 }
                 self.idle();
@@ -98,6 +100,7 @@ impl Host {
         }
         self.tick(ticks());
         while self.flush_released() {}
+        self.end_files();
         self.outlets.iter().for_each(|o| {
             o.hand_over();
         });
@@ -134,17 +137,19 @@ impl Host {
         worked
     }
 
-    /// Whether a packet from this queue could be handled now.
-    fn ready(inlet: &mut Inlet, outlets: &mut [Outlet]) -> bool {
-        inlet.consumer.available(1) > 0 && (!inlet.blocked || inlet.needs.iter().all(|&o| outlets[o].has_half_free()))
-    }
-
     /// Whether there is anything to do: asked before sleeping.
     pub(crate) fn has_work(&mut self) -> bool {
-        let outlets = &mut self.outlets;
-        let page = &self.page;
-        let mut inlets = self.inlets.iter_mut().enumerate();
-        page.control().stop.load(Relaxed) != 0 || inlets.any(|(q, i)| !yields(page, q) && Self::ready(i, outlets))
+        if self.page.control().stop.load(Relaxed) != 0 && !self.waits_for_files() {
+            return true;
+        }
+        let Self { outlets, storage, holds, page, inlets, .. } = self;
+        let mut ready = |(q, inlet): (usize, &mut Inlet)| {
+            inlet.consumer.available(1) > 0
+                && !yields(page, q)
+                && (!inlet.blocked || inlet.needs.iter().all(|&o| outlets[o].has_half_free()))
+                && inlet.credit(storage, holds) > 0
+        };
+        inlets.iter_mut().enumerate().any(&mut ready) || storage.ready()
     }
 
     /// Handles one burst from queue `q`.
@@ -164,7 +169,7 @@ impl Host {
             }
             inlet.blocked = false;
         }
-        let mut n = waiting.min(self.batch).min(inlet.deficit);
+        let mut n = waiting.min(self.batch).min(inlet.deficit).min(inlet.credit(&self.storage, &self.holds));
         for &o in &inlet.needs {
             n = n.min(self.outlets[o].producer.room(n));
         }
@@ -196,7 +201,7 @@ impl Host {
         self.now = started;
         let now_ns = self.clock.at_ns(started);
         let sample = started >= self.sample_at;
-        let Self { nfs, inlets, outlets, slots, holds, page, descs, credit, .. } = self;
+        let Self { nfs, inlets, outlets, slots, holds, storage, page, descs, credit, .. } = self;
         let inlet = &inlets[q];
 
         let mut loan = slots.open();
@@ -228,7 +233,8 @@ impl Host {
             if count == 0 {
                 break;
             }
-            let mut ctx = Ctx::new(now_ns, page.counters(stage.nf), holds);
+            let files = storage.files(stage.nf, now_ns);
+            let mut ctx = Ctx::new(now_ns, page.counters(stage.nf), holds).with_storage(files);
             // Between the two readings of the clock stands the NF alone.
             let before = if sample { ticks() } else { started };
             nfs[stage.nf].process(&mut burst, &mut ctx);
@@ -322,11 +328,13 @@ impl Host {
     }
 
     /// Hands on packets that NFs released, as far as there is room. Returns whether there was one.
-    fn flush_released(&mut self) -> bool {
+    pub(crate) fn flush_released(&mut self) -> bool {
         let mut any = false;
         while let Some(origin) = self.holds.peek_released() {
-            let room = self.inlets[origin.inlet].needs.iter().all(|&o| self.outlets[o].producer.room(1) > 0);
-            if !room {
+            let inlet = &self.inlets[origin.inlet];
+            let room = inlet.needs.iter().all(|&o| self.outlets[o].producer.room(1) > 0);
+            // A place to be held in again is kept for it, see `HoldTable::room`.
+            if !room || inlet.file_room(&self.storage) == 0 {
                 break;
             }
             let Some((kept, origin, verdict)) = self.holds.next_released() else { break };
@@ -371,7 +379,8 @@ impl Host {
         self.page.status().busy.store(1, Relaxed);
         fence(Release);
         for (i, nf) in self.nfs.iter_mut().enumerate() {
-            nf.tick(&mut Ctx::new(now_ns, self.page.counters(i), &mut self.holds));
+            let files = self.storage.files(i, now_ns);
+            nf.tick(&mut Ctx::new(now_ns, self.page.counters(i), &mut self.holds).with_storage(files));
         }
         self.holds.settle(&mut self.slots);
         self.tick_at = now + self.clock.ticks_in(TICK_NS);

@@ -29,6 +29,7 @@ impl Host {
         for i in self.inlets.iter().filter(|i| i.blocked) {
             i.needs.iter().for_each(|&o| self.outlets[o].producer.set_wants_room(true));
         }
+        let due = self.rest_files();
         self.own_bell.announce_sleep();
         // A producer that ran out of room between our last packet and now.
         for i in &self.inlets {
@@ -41,7 +42,8 @@ impl Host {
             status.sleeps.store(status.sleeps.load(Relaxed) + 1, Relaxed);
             status.wakes.store(status.wakes.load(Relaxed) + calls, Relaxed);
             let holding = self.holds.held() + self.holds.released() > 0;
-            self.own_bell.sleep(if holding { HOLDING } else { LONGEST });
+            let longest = if holding { HOLDING } else { LONGEST };
+            self.own_bell.sleep(due.map_or(longest, |due| due.min(longest)));
         }
         for i in self.inlets.iter().filter(|i| i.blocked) {
             i.needs.iter().for_each(|&o| self.outlets[o].producer.set_wants_room(false));

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod files;
 mod holds;
 pub mod host;
 mod idle;

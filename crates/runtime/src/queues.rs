@@ -1,7 +1,9 @@
 //! The queues of an instance as its loop uses them.
 
+use crate::holds::HoldTable;
 use crate::setup::StageSetup;
 use chainline_shm::{Bell, Consumer, Desc, Producer};
+use chainline_storage::Storage;
 
 /// An input queue and what happens to its packets.
 pub(crate) struct Inlet {
@@ -19,11 +21,28 @@ pub(crate) struct Inlet {
     pub outs: Vec<usize>,
     /// Those that must have room before a packet is taken: all of them; without credit the return queue alone.
     pub needs: Vec<usize>,
+    /// NFs among the stages that have files, and whether one may hold each packet: these need credit, too.
+    pub with_files: Vec<usize>,
+    /// See `with_files`.
+    pub may_hold: bool,
     /// Ran out of room; goes on when half of the full output queue is free, so that it then runs for long.
     pub blocked: bool,
 }
 
 impl Inlet {
+    /// Packets that NFs with files have room for.
+    #[inline]
+    pub fn file_room(&self, storage: &Storage) -> u32 {
+        self.with_files.iter().map(|&nf| storage.room(nf)).min().unwrap_or(u32::MAX)
+    }
+
+    /// Packets that may be taken as far as files and places to hold them are concerned.
+    #[inline]
+    pub fn credit(&self, storage: &Storage, holds: &HoldTable) -> u32 {
+        let files = self.file_room(storage);
+        if self.may_hold { files.min(holds.room()) } else { files }
+    }
+
     /// Wakes a producer that sleeps until there is room, once half of the queue is free.
     #[inline]
     pub fn offer_room(&self) -> bool {

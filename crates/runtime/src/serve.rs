@@ -5,11 +5,12 @@ use crate::host::Host;
 use crate::queues::{Inlet, Outlet};
 use crate::setup::{Built, FromInstance, Last, RingSetup, Setup, Start, VERSION};
 use crate::wire::{self, WireError};
-use chainline_nf::{Declared, Env, Error, NfObject};
+use chainline_nf::{Declared, Env, Error, FileSpec, NfObject};
 use chainline_sched::SchedError;
 use chainline_shm::mapping::MapError;
 use chainline_shm::region::Slots;
 use chainline_shm::{Bell, Consumer, Desc, Mapping, Page, PageKind, PageLayout, Producer, Region, Ring, clock::ticks};
+use chainline_storage::{Choice, Storage};
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -54,13 +55,13 @@ pub enum ServeError {
 pub fn serve(socket: OwnedFd, builder: &Builder) -> Result<(), ServeError> {
     let (setup, fds) = wire::recv::<Setup>(&socket)?;
     match build(&setup, fds, builder) {
-        Ok((nfs, declared, parts)) => {
+        Ok((nfs, declared, parts, storage)) => {
             wire::send(&socket, &FromInstance::Built(Built::Ready(declared.clone())), &[])?;
             let (start, fds) = wire::recv::<Start>(&socket)?;
             check_page(&setup, &declared, &start.layout)?;
             let page = fds.into_iter().next().ok_or_else(|| ServeError::Setup("no page".into()))?;
             let page = Arc::new(Page::open(page, start.layout)?);
-            run(&socket, assemble(&setup, nfs, parts, page)?)
+            run(&socket, assemble(&setup, nfs, parts, (page, storage))?)
         }
         Err(e) => {
             wire::send(&socket, &FromInstance::Built(Built::Failed(e.to_string())), &[])?;
@@ -74,10 +75,10 @@ fn run(socket: impl AsFd, mut host: Host) -> Result<(), ServeError> {
     // A panicking NF ends its instance and nothing else; what it had in hand the manager finds by its audit.
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         host.run();
-        host.reports()
+        Last::Ended { reports: host.reports(), storage: host.storage.finish() }
     }));
     match outcome {
-        Ok(reports) => Ok(wire::send(&socket, &FromInstance::Last(Last::Ended(reports)), &[])?),
+        Ok(ended) => Ok(wire::send(&socket, &FromInstance::Last(ended), &[])?),
         Err(panic) => {
             let words = panic
                 .downcast_ref::<&str>()
@@ -98,7 +99,7 @@ struct Parts {
     outlets: Vec<Outlet>,
 }
 
-type BuiltNfs = (Vec<Box<dyn NfObject>>, Vec<Declared>, Parts);
+type BuiltNfs = (Vec<Box<dyn NfObject>>, Vec<Declared>, Parts, Storage);
 
 fn build(setup: &Setup, fds: Vec<OwnedFd>, builder: &Builder) -> Result<BuiltNfs, ServeError> {
     if setup.version != VERSION {
@@ -109,7 +110,7 @@ fn build(setup: &Setup, fds: Vec<OwnedFd>, builder: &Builder) -> Result<BuiltNfs
     if !setup.cores.is_empty() {
         chainline_sched::task::pin(None, &setup.cores)?;
     }
-    let parts = parts(setup, fds)?;
+    let mut parts = parts(setup, fds)?;
     let (mut nfs, mut declared) = (Vec::new(), Vec::new());
     for nf in &setup.nfs {
         let mut env = Env::new(&setup.dir, &nf.divert);
@@ -117,7 +118,27 @@ fn build(setup: &Setup, fds: Vec<OwnedFd>, builder: &Builder) -> Result<BuiltNfs
         nfs.push(built.map_err(|error| ServeError::Build { nf: nf.name.clone(), error })?);
         declared.push(env.into_declared());
     }
-    Ok((nfs, declared, parts))
+    for inlet in &mut parts.inlets {
+        let stages = || inlet.stages.iter().map(|s| s.nf);
+        inlet.may_hold = stages().any(|nf| declared[nf].holds);
+        inlet.with_files = stages().filter(|&nf| !declared[nf].files.is_empty()).collect();
+    }
+    let storage = open_files(setup, &declared, &parts)?;
+    Ok((nfs, declared, parts, storage))
+}
+
+/// Opens what the NFs named, when all of them are built: one that is refused has changed no file.
+fn open_files(setup: &Setup, declared: &[Declared], parts: &Parts) -> Result<Storage, ServeError> {
+    let specs: Vec<&[FileSpec]> = declared.iter().map(|d| d.files.as_slice()).collect();
+    let bell = parts.bells.get(setup.own_bell).cloned();
+    let waker = Arc::new(move || {
+        Bell::publish_fence();
+        if let Some(bell) = bell.as_ref().filter(|b| b.is_asleep()) {
+            bell.ring();
+        }
+    });
+    Storage::open(&specs, Choice::Auto, waker)
+        .map_err(|(nf, why)| ServeError::Build { nf: setup.nfs[nf].name.clone(), error: Error::Library(why) })
 }
 
 fn parts(setup: &Setup, fds: Vec<OwnedFd>) -> Result<Parts, ServeError> {
@@ -175,6 +196,8 @@ fn parts(setup: &Setup, fds: Vec<OwnedFd>) -> Result<Parts, ServeError> {
             next: q.next,
             outs,
             needs,
+            with_files: Vec::new(),
+            may_hold: false,
             blocked: false,
         });
     }
@@ -192,7 +215,12 @@ fn check_page(setup: &Setup, declared: &[Declared], found: &PageLayout) -> Resul
     }
 }
 
-fn assemble(setup: &Setup, nfs: Vec<Box<dyn NfObject>>, parts: Parts, page: Arc<Page>) -> Result<Host, ServeError> {
+fn assemble(
+    setup: &Setup,
+    nfs: Vec<Box<dyn NfObject>>,
+    parts: Parts,
+    (page, storage): (Arc<Page>, Storage),
+) -> Result<Host, ServeError> {
     let own = parts.bells.get(setup.own_bell).cloned();
     if usize::from(setup.batch) > chainline_nf::MAX_BURST || setup.batch == 0 || setup.return_out >= parts.outlets.len()
     {
@@ -206,6 +234,7 @@ fn assemble(setup: &Setup, nfs: Vec<Box<dyn NfObject>>, parts: Parts, page: Arc<
         credit: setup.credit,
         slots: Slots::new(parts.region),
         holds: HoldTable::new(setup.holds, page.clone()),
+        storage,
         page,
         own_bell: own.ok_or_else(|| ServeError::Setup("its own bell is missing".into()))?,
         clock: setup.clock,

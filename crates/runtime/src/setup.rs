@@ -3,11 +3,12 @@
 
 use chainline_nf::Declared;
 use chainline_shm::{Clock, PageKind, PageLayout};
+use chainline_storage::StorageReport;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Raised whenever anything here or in `chainline-shm` changes its layout.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// An index into the file descriptors sent along.
 pub type FdIndex = usize;
@@ -147,8 +148,13 @@ pub struct Start {
 /// Last words of an instance.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Last {
-    /// It ended as told; the NFs' reports.
-    Ended(Vec<Option<String>>),
+    /// It ended as told.
+    Ended {
+        /// What the NFs say for themselves.
+        reports: Vec<Option<String>>,
+        /// What became of their files.
+        storage: Vec<Option<StorageReport>>,
+    },
     /// An NF panicked or reported that it cannot go on.
     Died(String),
 }

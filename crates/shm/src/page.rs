@@ -46,6 +46,8 @@ pub struct Status {
     pub held: AtomicU64,
     /// Bursts handled.
     pub bursts: AtomicU64,
+    /// Not 0: something was written or asked for that is not done. What is held then goes on by itself.
+    pub io: AtomicU32,
 }
 
 /// One input queue, written by the instance.

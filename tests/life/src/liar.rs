@@ -58,7 +58,11 @@ pub fn serve(socket: OwnedFd, lie: &str, after: u64) -> Result<(), LiarError> {
     let tid = rustix::thread::gettid().as_raw_nonzero().get();
     wire::send(&socket, &FromInstance::Running { tid }, &[])?;
     liar.run(lie, after);
-    wire::send(&socket, &FromInstance::Last(Last::Ended(vec![None; setup.nfs.len()])), &[])?;
+    wire::send(
+        &socket,
+        &FromInstance::Last(Last::Ended { reports: vec![None; setup.nfs.len()], storage: vec![] }),
+        &[],
+    )?;
     Ok(())
 }
 

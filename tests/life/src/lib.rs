@@ -12,6 +12,7 @@ pub mod command;
 pub mod dir;
 pub mod frames;
 pub mod liar;
+pub mod logs;
 pub mod nfs;
 pub mod processes;
 pub mod random;

@@ -12,7 +12,15 @@ use std::collections::VecDeque;
 /// # Errors
 /// As the NF itself, or for a kind that is not here.
 pub fn build(kind: &str, args: Value, env: &mut Env<'_>) -> Result<Box<dyn NfObject>, Error> {
-    let all = [Kind::of::<Pass>(), Kind::of::<Fault>(), Kind::of::<Hold>(), Kind::of::<Split>(), Kind::of::<Table>()];
+    let all = [
+        Kind::of::<Pass>(),
+        Kind::of::<Fault>(),
+        Kind::of::<Hold>(),
+        Kind::of::<Split>(),
+        Kind::of::<Table>(),
+        Kind::of::<crate::logs::Dying>(),
+        nf_logger::KIND,
+    ];
     let registry = Registry::new(all);
     let kind = registry.get(kind).ok_or_else(|| Error::Library(format!("no kind {kind:?}")))?;
     (kind.build)(args, env)

@@ -76,7 +76,11 @@ pub fn serve(socket: OwnedFd, word: &str) -> Result<(), WireError> {
             wire::recv::<Start>(&socket)?;
             let tid = rustix::thread::gettid().as_raw_nonzero().get();
             wire::send(&socket, &FromInstance::Running { tid }, &[])?;
-            wire::send(&socket, &FromInstance::Last(Last::Ended(vec![Some("done".into()); 100])), &[])?;
+            wire::send(
+                &socket,
+                &FromInstance::Last(Last::Ended { reports: vec![Some("done".into()); 100], storage: vec![None; 100] }),
+                &[],
+            )?;
             return Ok(());
         }
         other => panic!("no such manners: {other}"),

@@ -24,6 +24,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "chainline-runtime",
             "chainline-sched",
             "chainline-shm",
+            "chainline-storage",
             "chainline-trial",
             "chainline-workload",
         ],
@@ -33,10 +34,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("chainline-nf-c", &["chainline-nf", "chainline-nf-abi"]),
     ("chainline-packet", &[]),
     ("chainline-queueing", &[]),
-    ("chainline-runtime", &["chainline-nf", "chainline-packet", "chainline-sched", "chainline-shm"]),
+    (
+        "chainline-runtime",
+        &["chainline-nf", "chainline-packet", "chainline-sched", "chainline-shm", "chainline-storage"],
+    ),
     ("chainline-search", &["chainline-trial"]),
     ("chainline-sched", &["chainline-shm"]),
     ("chainline-shm", &[]),
+    ("chainline-storage", &["chainline-nf"]),
     ("chainline-trial", &[]),
     ("chainline-workload", &["chainline-packet"]),
 ];

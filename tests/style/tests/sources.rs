@@ -5,7 +5,7 @@ use chainline_style::{Crate, crates, files, root, rust_files, shown, unsafe_line
 use std::path::{Path, PathBuf};
 
 /// The only crates whose sources may have unsafe code.
-const UNSAFE: &[&str] = &["chainline-dpdk", "chainline-nf-c", "chainline-shm"];
+const UNSAFE: &[&str] = &["chainline-dpdk", "chainline-nf-c", "chainline-shm", "chainline-storage"];
 /// Unsafe too, but all of it is made by bindgen, which documents nothing: its own sources have none.
 const GENERATED: &str = "chainline-dpdk-sys";
 /// A file longer than the first is listed, one longer than the second is refused: it has two reasons to change.

@@ -147,5 +147,7 @@ fn the_examples_run() {
         let carried = report["ledger"]["transmitted"].as_u64() > Some(0) || text.contains("af_packet");
         assert!(carried, "{}: {report:#}", file.display());
     }
-    let _ = std::fs::remove_file(Path::new("/tmp/chainline-edge.pcap"));
+    for written in ["/tmp/chainline-edge.pcap", "/tmp/chainline-dns.pcapng"] {
+        let _ = std::fs::remove_file(Path::new(written));
+    }
 }

@@ -9,6 +9,7 @@ use chainline_runtime::setup::{Built, FromInstance, Last, Start};
 use chainline_runtime::wire::{self, WireError};
 use chainline_runtime::{Builder, serve};
 use chainline_shm::{Page, PageLayout};
+use chainline_storage::StorageReport;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
@@ -59,6 +60,7 @@ pub(super) struct Instance {
     pub tid: Option<i32>,
     pub declared: Vec<Declared>,
     pub reports: Vec<Option<String>>,
+    pub storage: Vec<Option<StorageReport>>,
     pub restarts: u64,
     /// From spawn to running, the first time.
     pub start_ns: Option<u64>,
@@ -102,6 +104,7 @@ impl Instance {
             tid: None,
             declared: Vec::new(),
             reports: Vec::new(),
+            storage: Vec::new(),
             restarts: 0,
             start_ns: None,
             killed_for: None,
@@ -197,8 +200,9 @@ impl Instance {
                 self.page.clone().map_or(Change::None, Change::Running)
             }
             // The stop word lies in its own page: that it ends is no proof that it was told to.
-            (FromInstance::Last(Last::Ended(reports)), State::Running) if self.told_to_stop => {
+            (FromInstance::Last(Last::Ended { reports, storage }), State::Running) if self.told_to_stop => {
                 self.reports = reports;
+                self.storage = storage;
                 self.state = State::Ended;
                 Change::None
             }

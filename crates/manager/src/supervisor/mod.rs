@@ -430,7 +430,11 @@ impl<'a> Supervisor<'a> {
         while Instant::now() < until && !hurry() {
             let inside: u64 = self.snapshot()?.chains.iter().map(|c| c.held).sum();
             // What an instance says that it holds is its own word: a sum that wraps would hold the end up.
-            if inside <= self.held().iter().fold(0, |sum, n| sum.saturating_add((*n).min(HOLDS as u64))) {
+            // What is held until something is on disk goes on by itself.
+            let io = |i: &Instance| i.page.as_ref().is_some_and(|p| p.status().io.load(Relaxed) != 0);
+            if !self.instances.iter().any(io)
+                && inside <= self.held().iter().fold(0, |sum, n| sum.saturating_add((*n).min(HOLDS as u64)))
+            {
                 break;
             }
             self.look(Duration::from_millis(2), observer)?;
@@ -461,6 +465,7 @@ impl<'a> Supervisor<'a> {
         let start_ns: Vec<Option<u64>> = self.instances.iter().map(|i| i.start_ns).collect();
         let declared = self.instances.iter().map(|i| i.declared.clone()).collect();
         let reports = self.instances.iter().map(|i| i.reports.clone()).collect();
+        let storage = self.instances.iter().map(|i| i.storage.clone()).collect();
         Ok(Report::new(crate::report::Ended {
             plan: &self.plan,
             fabric: &self.fabric,
@@ -472,6 +477,7 @@ impl<'a> Supervisor<'a> {
             start_ns,
             declared,
             reports,
+            storage,
             control,
             happenings: self.happenings.drain(..).collect(),
         }))

@@ -1,7 +1,7 @@
 /* Uses everything that the ABI offers once. */
 #include <chainline_nf.h>
 
-static uint32_t seen, level, runt, scrub;
+static uint32_t seen, level, logged, found, runt, scrub, log_file, table;
 static uint64_t min_len = 14, ticks;
 static char path[64], word[16];
 static uint32_t held[8], n_held;
@@ -10,8 +10,16 @@ static int32_t create(const char *args, struct chainline_env *env, void **self)
 {
     int32_t code;
     *self = (void *)args; /* Anything: nobody looks at it. */
-    if ((code = env->counter(env, "seen", "packets", "looked at", &seen)) ||
+    struct chainline_file_spec append = cl_append(), read = cl_read();
+    append.head = (const uint8_t *)"head";
+    append.head_len = 4;
+    if (env->open(env, "odd", NULL, &log_file) != CHAINLINE_E_INVALID)
+        return CHAINLINE_E_FAILED;
+    if ((code = env->open(env, "log", &append, &log_file)) || (code = env->open(env, "table", &read, &table)) ||
+        (code = env->may_hold_each(env)) || (code = env->counter(env, "seen", "packets", "looked at", &seen)) ||
         (code = env->counter(env, "level", "packets", "held now", &level)) ||
+        (code = env->counter(env, "logged", "bytes", "written", &logged)) ||
+        (code = env->counter(env, "found", "bytes", "read", &found)) ||
         (code = env->drop_reason(env, "runt", &runt)) || (code = env->drop_reason(env, "runt", &runt)))
         return code;
     code = env->arg_u64(env, "/min_len", &min_len);
@@ -38,7 +46,17 @@ static int32_t process(void *self, struct chainline_packet *p, uint32_t n, struc
             p->verdict = cl_drop(runt);
         else if (cl_data(p)[0] == 1)
             p->verdict = cl_divert(scrub);
-        else if (cl_data(p)[0] == 4 && n_held < 8 && ctx->hold(ctx, &held[n_held]) == CHAINLINE_OK)
+        else if (cl_data(p)[0] == 12) {
+            struct chainline_bytes parts[2] = {{cl_data(p), 2}, {cl_data(p) + 5, 1}};
+            uint64_t context = 77;
+            if (ctx->write(ctx, log_file, parts, 2, &context) || ctx->write(ctx, log_file, parts, 1, NULL) ||
+                ctx->flush(ctx, log_file) || ctx->read(ctx, table, 0, 16, 88) ||
+                ctx->write(ctx, table, parts, 2, NULL) != CHAINLINE_E_ABSENT ||
+                ctx->write(ctx, 99, parts, 2, NULL) != CHAINLINE_E_ABSENT ||
+                ctx->write(ctx, log_file, parts, 17, NULL) != CHAINLINE_E_INVALID ||
+                ctx->read(ctx, table, 0, 4097, 0) != CHAINLINE_E_INVALID)
+                return CHAINLINE_E_FAILED;
+        } else if (cl_data(p)[0] == 4 && n_held < 8 && ctx->hold(ctx, &held[n_held]) == CHAINLINE_OK)
             p->verdict = cl_hold(held[n_held++]);
         else if (cl_data(p)[0] == 6 && cl_push_front(p, 2))
             cl_data(p)[0] = cl_data(p)[1] = 0xcc;
@@ -73,6 +91,20 @@ static int32_t tick(void *self, struct chainline_ctx *ctx)
     return CHAINLINE_OK;
 }
 
+static int32_t completed(void *self, const struct chainline_completion *done, struct chainline_ctx *ctx)
+{
+    (void)self;
+    if (done->count != 1 || done->result < 0)
+        return CHAINLINE_E_FAILED;
+    if (done->file == table && done->has_context && done->context == 88)
+        cl_count(ctx, found, (uint64_t)done->result);
+    else if (done->file == log_file && !done->data && done->has_context == (done->context == 77))
+        cl_count(ctx, logged, (uint64_t)done->result);
+    else
+        return CHAINLINE_E_FAILED;
+    return CHAINLINE_OK;
+}
+
 static int32_t report(const void *self, void (*write)(void *, const char *, size_t), void *user)
 {
     char digit = (char)('0' + ticks % 10);
@@ -85,5 +117,5 @@ static int32_t report(const void *self, void (*write)(void *, const char *, size
 static const char schema[] = "{\"type\": \"object\", \"additionalProperties\": false, \"properties\": {"
                              "\"min_len\": {\"type\": \"integer\", \"minimum\": 1, \"maximum\": 100},"
                              "\"word\": {\"type\": \"string\"}}}";
-static const struct chainline_nf nf = {CHAINLINE_NF_HEAD, "good", "uses everything", schema, create, process, tick, report, NULL};
+static const struct chainline_nf nf = {CHAINLINE_NF_HEAD, "good", "uses everything", schema, create, process, tick, report, NULL, completed};
 CHAINLINE_EXPORT_NF(nf)

@@ -1,6 +1,8 @@
 //! A Rust NF in a shared object that misbehaves where its arguments say.
 
-use chainline_nf::{Burst, Counter, Ctx, Env, Error, HoldId, Nf, Reason, Target, Verdict};
+use chainline_nf::{
+    Burst, Completion, Counter, Ctx, Env, Error, File, FileSpec, HoldId, Nf, Reason, Refused, Target, Verdict,
+};
 
 #[derive(Clone, Copy, PartialEq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -30,6 +32,9 @@ struct Odd {
     shrink: bool,
     seen: Counter,
     bytes: Counter,
+    logged: Counter,
+    log: File,
+    table: File,
     runt: Reason,
     late: Reason,
     scrub: Option<Target>,
@@ -57,6 +62,9 @@ impl Nf for Odd {
             shrink: args.shrink,
             seen: env.counter("seen", "packets", "looked at"),
             bytes: env.counter("bytes", "bytes", "looked at"),
+            logged: env.counter("logged", "bytes", "written"),
+            log: env.open(FileSpec { head: b"head".to_vec(), ..FileSpec::append("log") })?,
+            table: env.open(FileSpec::read("table"))?,
             runt: env.drop_reason("runt"),
             late: env.drop_reason("late"),
             scrub: env.target("scrub").ok(),
@@ -79,6 +87,14 @@ impl Nf for Odd {
                     self.held.push(id);
                     *verdict = Verdict::hold(id);
                 }
+            } else if data.get(23) == Some(&6) {
+                let twenty = [&data[..1]; 20];
+                assert_eq!(ctx.write(self.log, &twenty, Some(5)), Ok(()));
+                assert_eq!(ctx.write(self.log, &[data, data], None), Ok(()));
+                assert_eq!(ctx.flush(self.log), Ok(()));
+                assert_eq!(ctx.read(self.table, u64::MAX, 10, 9), Ok(()));
+                assert_eq!(ctx.write(self.table, &[data], None), Err(Refused::Absent));
+                assert_eq!(ctx.read(self.table, 0, 9999, 9), Err(Refused::TooLong));
             } else if data.get(23) == Some(&17) && packet.push_front(4) {
                 // Room for a tag: the frame starts earlier in its buffer.
                 packet.data_mut().copy_within(4..16, 0);
@@ -87,6 +103,15 @@ impl Nf for Odd {
         }
         if self.shrink {
             burst.retain(|i, _| i == 0);
+        }
+    }
+
+    fn completed(&mut self, done: &Completion<'_>, ctx: &mut Ctx<'_>) {
+        let n = done.result.unwrap_or_else(|e| panic!("{e}"));
+        match (done.file == self.log, done.context) {
+            (true, Some(5) | None) => ctx.count(self.logged, n),
+            (false, Some(9)) => assert_eq!((n, done.data), (0, &[][..])),
+            other => panic!("{other:?}"),
         }
     }
 

@@ -1,6 +1,7 @@
 //! A host for one case: builds the NF, hands it the packets, keeps what it holds.
 
 use super::script::{Item, What};
+use super::storage::Memory;
 use super::{Subject, frame};
 use crate::{Burst, Ctx, Decoded, Env, HoldId, Holds, MAX_BURST, Packet, PacketMeta, Verdict};
 use std::path::Path;
@@ -65,6 +66,7 @@ pub(super) fn play(subject: &dyn Subject, dir: &Path, setup: &Setup, items: &[It
     let words = Words { reasons: &declared.drop_reasons, targets: &setup.targets };
     let mut places = Places { slots: (0..setup.places).map(|_| Slot::Free).collect(), released: Vec::new() };
     let (mut now_ns, mut meta) = (0, PacketMeta::default());
+    let mut files = Memory::new(&declared.files);
     let mut i = 0;
     while i < items.len() {
         match &items[i].what {
@@ -83,7 +85,9 @@ pub(super) fn play(subject: &dyn Subject, dir: &Path, setup: &Setup, items: &[It
                         let _ = load.push(packet);
                     }
                 }
-                nf.process(&mut load, &mut Ctx::new(now_ns, &counters, &mut places));
+                files.complete(&mut *nf, now_ns, &counters, &mut places);
+                played.take_released(last, &mut places, &words);
+                nf.process(&mut load, &mut Ctx::new(now_ns, &counters, &mut places).with_storage(Some(&mut files)));
                 let ends: Vec<_> =
                     load.packets().iter().zip(load.verdicts()).map(|(p, v)| (p.offset(), p.len() as u16, *v)).collect();
                 drop(load);
@@ -103,7 +107,8 @@ pub(super) fn play(subject: &dyn Subject, dir: &Path, setup: &Setup, items: &[It
                 i = last;
             }
             What::Tick => {
-                nf.tick(&mut Ctx::new(now_ns, &counters, &mut places));
+                files.complete(&mut *nf, now_ns, &counters, &mut places);
+                nf.tick(&mut Ctx::new(now_ns, &counters, &mut places).with_storage(Some(&mut files)));
                 places.settle();
                 played.take_released(i, &mut places, &words);
             }

@@ -70,6 +70,8 @@ fn bench(nfs: Vec<Box<dyn NfObject>>, weights: &[u32], capacity: u32, batch: u32
             next: q + 1,
             outs: vec![RETURN, q + 1],
             needs: vec![RETURN, q + 1],
+            with_files: Vec::new(),
+            may_hold: false,
             blocked: false,
         });
         sources.push(Producer::attach(input));
@@ -83,6 +85,7 @@ fn bench(nfs: Vec<Box<dyn NfObject>>, weights: &[u32], capacity: u32, batch: u32
         credit: true,
         slots: Slots::new(region),
         holds: HoldTable::new(16, page.clone()),
+        storage: Storage::open(&[], chainline_storage::Choice::Auto, Arc::new(|| {})).unwrap(),
         page,
         own_bell: bell,
         clock: Clock::measure(Duration::ZERO),
@@ -324,4 +327,76 @@ fn without_credit_there_is_room_for_all_that_may_come_back() {
     while b.host.pass(0) {}
     assert_eq!((drain(&mut back).len(), b.host.inlets[0].consumer.available(64)), (16, 0));
     assert_eq!(drain(&mut b.sinks[0]).len(), 16);
+}
+
+/// Writes ten bytes for each packet and holds it until that is in the file.
+struct Writes(chainline_nf::File);
+
+impl NfObject for Writes {
+    fn process(&mut self, burst: &mut Burst<'_>, ctx: &mut Ctx<'_>) {
+        for (_, verdict) in burst.iter_mut() {
+            let id = ctx.hold().expect("a place for each packet that was taken");
+            ctx.write(self.0, &[b"0123", b"456789"], Some(id.to_bits().into())).expect("room for each packet");
+            *verdict = Verdict::hold(id);
+        }
+    }
+    fn tick(&mut self, _: &mut Ctx<'_>) {}
+    fn completed(&mut self, done: &chainline_nf::Completion<'_>, ctx: &mut Ctx<'_>) {
+        assert_eq!((done.result, done.count), (Ok(10), 1));
+        assert!(ctx.release(HoldId::from_bits(done.context.unwrap() as u32), Verdict::NEXT));
+        let more = ctx.write(self.0, &[b"for ever"], None);
+        assert_eq!(more, Err(chainline_nf::Refused::Ending), "only asked when the instance ends");
+    }
+    fn report(&self) -> Option<String> {
+        None
+    }
+}
+
+#[test]
+fn packets_are_taken_as_files_and_places_have_room_and_the_end_waits() {
+    let path = std::env::temp_dir().join(format!("chainline-host-{}", std::process::id()));
+    let spec = chainline_nf::FileSpec {
+        batch_bytes: 100,
+        packet_bytes: 10,
+        flush_ms: 60_000,
+        ..chainline_nf::FileSpec::append(&path)
+    };
+    let mut b = bench(vec![Box::new(Writes(chainline_nf::File::from_bits(0)))], &[1], 256, 32);
+    let bell = b.host.own_bell.clone();
+    let waker = Arc::new(move || _ = bell.ring());
+    b.host.storage = Storage::open(&[&[spec]], chainline_storage::Choice::Auto, waker).unwrap();
+    (b.host.inlets[0].with_files, b.host.inlets[0].may_hold) = (vec![0], true);
+    // The NF is refused what it asks for when it is told, so that it can be asked here what it is told.
+    b.host.storage.set_ending();
+    fill(&mut b.sources[0], 0..100);
+    let mut out = Vec::new();
+    // Places for 16 packets, buffers for 20: 16 are taken, and no more until something is written.
+    assert!(b.host.pass(0));
+    assert_eq!((b.host.holds.held(), b.host.inlets[0].consumer.available(u32::MAX)), (16, 84));
+    assert!(!b.host.pass(0) && !b.host.has_work() && b.host.waits_for_files());
+    assert_eq!(b.host.page.status().io.load(Relaxed), 0);
+    b.host.move_files();
+    assert_eq!(b.host.page.status().io.load(Relaxed), 1);
+    let spent = allocation_counter::measure(|| {
+        while b.host.inlets[0].consumer.available(1) > 0 {
+            let worked = b.host.pass(0) | b.host.move_files();
+            if !worked {
+                // Sleeps, and asks for what is filling to be written.
+                b.host.idle();
+            }
+        }
+    });
+    assert_eq!(spent.count_total, 0);
+    // The last packets are in a buffer that is neither full nor old.
+    assert!(b.host.storage.pending());
+    b.host.end_files();
+    out.extend(drain(&mut b.sinks[0]));
+    assert_eq!(out, (0..100).collect::<Vec<_>>());
+    assert_eq!((b.host.holds.held(), b.host.page.status().io.load(Relaxed)), (0, 0));
+    assert_eq!(b.host.page.status().busy.load(Relaxed), 0);
+    let written = std::fs::read_to_string(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(written, "0123456789".repeat(100));
+    let report = b.host.storage.finish().remove(0).unwrap();
+    assert_eq!((report.files[0].bytes_written, report.files[0].errors), (1000, 0));
 }

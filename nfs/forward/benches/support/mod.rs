@@ -1,6 +1,8 @@
 //! What the benchmarks of all NFs share: an NF built as a host builds it, and bursts of 64-byte frames for it.
 
-use chainline_nf::{Burst, Ctx, Declared, Env, HoldId, Holds, Kind, NfObject, Packet, PacketMeta, Verdict};
+use chainline_nf::{
+    Burst, Ctx, Declared, Env, FileSpec, HoldId, Holds, Kind, NfObject, Packet, PacketMeta, Storage, Verdict,
+};
 use chainline_packet::{flow_hash, parse};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
@@ -27,6 +29,14 @@ impl Holds for NoHolds {
     }
 }
 
+/// Files for an NF that has some, and what their host does after a burst.
+pub trait Files {
+    /// What the NF gets.
+    fn lend(&mut self) -> Option<&mut dyn Storage>;
+    /// Makes room for another burst.
+    fn after(&mut self);
+}
+
 /// An NF, its counters, and frames of `flows` flows in an order that strides through them.
 pub struct Rig {
     nf: Box<dyn NfObject>,
@@ -36,6 +46,8 @@ pub struct Rig {
     headers: Vec<[u8; 20]>,
     metas: Vec<PacketMeta>,
     next: usize,
+    specs: Vec<FileSpec>,
+    files: Option<Box<dyn Files>>,
 }
 
 impl Rig {
@@ -61,7 +73,14 @@ impl Rig {
             headers.push(ip_header(i, destination(i)));
             metas.push(PacketMeta { flow_hash: flow_hash(&parse(&frame).tuple), ..PacketMeta::default() });
         }
-        Self { nf, counters, buffers, headers, metas, next: 0 }
+        Self { nf, counters, buffers, headers, metas, next: 0, specs: declared.files, files: None }
+    }
+
+    /// For an NF with files: `make` opens them.
+    #[allow(dead_code)]
+    pub fn with_files(mut self, make: impl FnOnce(&[FileSpec]) -> Box<dyn Files>) -> Self {
+        self.files = Some(make(&self.specs));
+        self
     }
 
     /// One burst through the NF; returns how many of its packets go on.
@@ -77,8 +96,12 @@ impl Rig {
             let _full = packet.map(|p| burst.push(p));
         }
         let mut holds = NoHolds;
-        let mut ctx = Ctx::new(0, &self.counters, &mut holds);
+        let files = self.files.as_mut().and_then(|f| f.lend());
+        let mut ctx = Ctx::new(0, &self.counters, &mut holds).with_storage(files);
         self.nf.process(&mut burst, &mut ctx);
+        if let Some(files) = &mut self.files {
+            files.after();
+        }
         burst.verdicts().iter().filter(|v| **v == Verdict::NEXT).count()
     }
 }
@@ -115,8 +138,9 @@ pub fn instructions_towards(kind: &Kind, args: serde_json::Value, destination: f
     count(kind, |flows| Rig::towards(kind, args.clone(), flows, destination));
 }
 
+/// As [`instructions`], with a rig of one's own.
 #[allow(dead_code)]
-fn count(kind: &Kind, rig: impl Fn(usize) -> Rig) {
+pub fn count(kind: &Kind, rig: impl Fn(usize) -> Rig) {
     // `cargo bench` adds `--bench`.
     let bursts = std::env::args().find_map(|a| a.parse::<u32>().ok()).unwrap_or(1000);
     let mut rig = rig(1024);

@@ -1,0 +1,35 @@
+//! Files for the NF under measurement: real ones, to a device that takes everything. What the host does about them comes
+//! after the burst and is not measured.
+
+#[path = "../../../forward/benches/support/mod.rs"]
+pub mod support;
+
+use chainline_storage::{Choice, Storage};
+use std::sync::Arc;
+use support::{BURST, Files, Rig};
+
+pub fn args() -> serde_json::Value {
+    serde_json::json!({"file": "/dev/null"})
+}
+
+pub fn rig(flows: usize) -> Rig {
+    Rig::new(&nf_logger::KIND, args(), flows).with_files(|specs| {
+        // Io_uring is not there under valgrind.
+        let storage = Storage::open(&[specs], Choice::Thread, Arc::new(|| {}));
+        Box::new(Null(storage.unwrap_or_else(|(_, e)| panic!("{e}"))))
+    })
+}
+
+struct Null(Storage);
+
+impl Files for Null {
+    fn lend(&mut self) -> Option<&mut dyn chainline_nf::Storage> {
+        self.0.files(0, 0)
+    }
+    fn after(&mut self) {
+        while self.0.room(0) < BURST as u32 {
+            self.0.submit(0);
+            self.0.complete(0, &mut |_, _, _| {});
+        }
+    }
+}
