@@ -21,6 +21,8 @@ Examples:
   chainline plan edge.yaml                   what would run where
   chainline plan edge.yaml -o json | jq .instances
   chainline graph edge.yaml -o dot | dot -Tsvg > edge.svg
+  chainline run edge.yaml
+  chainline ctl set-priority fw 4            change it while packets flow
   chainline schema > chain-file.schema.json  for editors
 
 What machines read goes to standard output, words for people to standard error. NO_COLOR switches colours off.

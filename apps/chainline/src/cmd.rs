@@ -3,6 +3,7 @@
 //! documentation.
 
 mod bench;
+mod ctl;
 mod doctor;
 mod generate;
 mod golden;
@@ -35,6 +36,7 @@ use commands;
 
 commands! {
     Run(run::Run),
+    Ctl(ctl::Ctl),
     Validate(validate::Validate),
     Plan(plan::Plan),
     Graph(graph::Graph),

@@ -25,8 +25,9 @@ pub struct Cores {
     list: Option<CoreList>,
 }
 
+/// Cores in ascending order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct CoreList(Vec<usize>);
+pub struct CoreList(pub Vec<usize>);
 
 impl Cores {
     /// The given ones, else those that this process may run on, in ascending order.
@@ -39,7 +40,8 @@ impl Cores {
     }
 }
 
-fn parse_cores(text: &str) -> Result<CoreList, String> {
+/// `0-3,8`
+pub fn parse_cores(text: &str) -> Result<CoreList, String> {
     /// As in the chain file.
     const MAX_CORE: usize = 65_535;
     let mut cores = Vec::new();
@@ -67,10 +69,15 @@ impl ChainFile {
 
 /// Loads one file and checks it against the cores and the built-in kinds.
 pub fn load(path: &Path, cores: &[usize]) -> anyhow::Result<File> {
+    load_text(&read(path)?, path, cores)
+}
+
+/// [`load`] of a text that was read already.
+pub fn load_text(bytes: &[u8], path: &Path, cores: &[usize]) -> anyhow::Result<File> {
     let registry = kinds::registry();
     let names: Vec<&str> = registry.iter().map(|kind| kind.name).collect();
     let host = Host { cores: Some(cores), kinds: Some(&names) };
-    Ok(load_bytes(&read(path)?, path, &host)?)
+    Ok(load_bytes(bytes, path, &host)?)
 }
 
 /// No more of the file than tells that it is too long.

@@ -6,7 +6,7 @@ pub mod summary;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 /// A table without lines, numbers to the right.
-fn table(header: &[&str], words: usize) -> Table {
+pub fn table(header: &[&str], words: usize) -> Table {
     let mut t = Table::new();
     t.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header(header.to_vec());
     for (i, column) in t.column_iter_mut().enumerate() {
@@ -19,7 +19,7 @@ fn table(header: &[&str], words: usize) -> Table {
 }
 
 /// A rate with three or four digits and a unit.
-fn rate(value: f64, unit: &str) -> String {
+pub fn rate(value: f64, unit: &str) -> String {
     let (scaled, prefix) = match value {
         v if v >= 1e9 => (v / 1e9, "G"),
         v if v >= 1e6 => (v / 1e6, "M"),
@@ -31,7 +31,7 @@ fn rate(value: f64, unit: &str) -> String {
 }
 
 /// A number with a space after each three digits.
-fn grouped(n: u64) -> String {
+pub fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (i, d) in digits.chars().enumerate() {
@@ -44,7 +44,7 @@ fn grouped(n: u64) -> String {
 }
 
 /// A time in the unit that suits it.
-fn time(ns: u64) -> String {
+pub fn time(ns: u64) -> String {
     match ns {
         0..1_000 => format!("{ns} ns"),
         1_000..1_000_000 => format!("{:.1} µs", ns as f64 / 1e3),
@@ -54,7 +54,7 @@ fn time(ns: u64) -> String {
 }
 
 /// Counts by reason, the largest first.
-fn drops(drops: &chainline_manager::report::Drops) -> String {
+pub fn drops(drops: &chainline_manager::report::Drops) -> String {
     let mut list: Vec<_> = drops.iter().filter(|(_, n)| **n > 0).collect();
     list.sort_by_key(|(_, n)| std::cmp::Reverse(**n));
     let words: Vec<_> = list.iter().map(|(name, n)| format!("{name} {}", grouped(**n))).collect();

@@ -237,6 +237,7 @@ impl<'a> Build<'a> {
             instances,
             chains: chains.collect::<Option<_>>()?,
             edges,
+            gaps: crate::overlay::Gaps::default(),
         })
     }
 

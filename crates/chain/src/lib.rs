@@ -15,6 +15,7 @@ mod graph;
 mod inherit;
 mod load;
 pub mod model;
+pub mod overlay;
 pub mod plan;
 mod schema;
 mod suggest;

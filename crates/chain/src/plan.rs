@@ -33,6 +33,9 @@ pub struct Plan {
     pub chains: Vec<ChainPlan>,
     /// Edges by id.
     pub edges: Vec<EdgePlan>,
+    /// What is not in force any more, in a run that was changed.
+    #[serde(skip)]
+    pub gaps: crate::overlay::Gaps,
 }
 
 /// One port.

@@ -23,7 +23,7 @@ pub mod traffic;
 pub use control::{Change, ControlReport, Operator, Standing};
 pub use ports::PortError;
 pub use report::{Happening, Interval, Report};
-pub use supervisor::{Orders, RunError};
+pub use supervisor::{Load, Orders, Remote, RunError};
 
 use buffers::Buffers;
 use chainline_chain::model::Port as PortSpec;
@@ -51,6 +51,8 @@ pub struct Options {
     pub interval: Duration,
     /// Time for chains to run empty at the end.
     pub drain: Duration,
+    /// How it can be asked and changed while it lasts; none: not at all.
+    pub remote: Option<Remote>,
     /// How many times the operator asked to stop: at 1 the run drains, at 2 it ends at once.
     pub stop: fn() -> usize,
 }

@@ -244,8 +244,7 @@ impl Report {
             chains.insert(plan.name.clone(), report);
         }
         for p in &e.last.ports {
-            for (name, n) in [("no_match", p.no_match), ("no_buffer", p.loss.no_buffer), ("too_long", p.loss.too_long)]
-            {
+            for (name, n) in p.lost() {
                 received += n;
                 if n > 0 {
                     *all.entry(name.into()).or_default() += n;
@@ -337,6 +336,37 @@ fn chain_drops<'a>(c: &ChainLedger, hops: &[usize], declared: &impl Fn(usize) ->
         *drops.entry(reason(declared(hops[at / 256]), at % 256)).or_default() += n;
     }
     drops
+}
+
+/// The accounts so far.
+pub(crate) struct Accounts {
+    /// All packets.
+    pub all: chainline_ctl::Totals,
+    /// By chain, in file order.
+    pub chains: Vec<chainline_ctl::Totals>,
+}
+
+/// The accounts as a snapshot has them.
+pub(crate) fn accounts(plan: &Plan, words: &[&[Declared]], now: &Snapshot) -> Accounts {
+    let declared = |nf: usize| {
+        let i = plan.nfs[nf].instance;
+        words[i].get(plan.instances[i].nfs.iter().position(|n| *n == nf)?)
+    };
+    let mut all = chainline_ctl::Totals::default();
+    let mut chains = Vec::with_capacity(plan.chains.len());
+    for (plan, c) in plan.chains.iter().zip(&now.chains) {
+        let dropped = chain_drops(c, &plan.hops, &declared);
+        all.received += c.received;
+        all.transmitted += c.transmitted;
+        all.held += c.held;
+        dropped.iter().for_each(|(reason, n)| *all.dropped.entry(reason.clone()).or_default() += n);
+        chains.push(chainline_ctl::Totals { received: c.received, transmitted: c.transmitted, dropped, held: c.held });
+    }
+    for (reason, n) in now.ports.iter().flat_map(|p| p.lost()).filter(|(_, n)| *n > 0) {
+        all.received += n;
+        *all.dropped.entry(reason.into()).or_default() += n;
+    }
+    Accounts { all, chains }
 }
 
 /// The numbers of one interval.

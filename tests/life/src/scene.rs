@@ -84,6 +84,7 @@ impl Scene {
             duration: Some(FAILSAFE),
             interval: Duration::from_millis(4),
             drain: self.drain,
+            remote: None,
             stop: || STOPS.load(Ordering::Relaxed),
         };
         chainline_manager::run(plan, &options, observer)

@@ -8,6 +8,7 @@ use chainline_style::{Crate, crates};
 const MAY_USE: &[(&str, &[&str])] = &[
     ("chainline-bench", &["chainline-chain", "chainline-queueing", "chainline-search", "chainline-trial"]),
     ("chainline-chain", &["chainline-packet", "chainline-workload"]),
+    ("chainline-ctl", &["chainline-chain"]),
     ("chainline-doctor", &[]),
     ("chainline-dpdk", &["chainline-dpdk-sys", "chainline-shm"]),
     ("chainline-dpdk-sys", &[]),
@@ -16,6 +17,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "chainline-manager",
         &[
             "chainline-chain",
+            "chainline-ctl",
             "chainline-dpdk",
             "chainline-nf",
             "chainline-nf-abi",

@@ -3,14 +3,15 @@
 mod steer;
 
 use crate::exit::Exit;
-use crate::input::ChainFile;
+use crate::input::{self, ChainFile};
 use crate::output::{self, Format};
 use crate::{args, kinds, ui};
 use anyhow::Context;
-use chainline_chain::model::{Mechanisms, Port};
+use chainline_chain::model::{File, Mechanisms, Port};
 use chainline_chain::plan::{Plan, PortPlan};
-use chainline_manager::{Options, RunError};
-use std::path::Path;
+use chainline_ctl::SocketPath;
+use chainline_manager::{Options, Remote, RunError};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -34,6 +35,10 @@ pub struct Run {
     /// all; whatever the file says.
     #[arg(long, value_name = "WHICH")]
     mechanisms: Option<Mechanisms>,
+    /// Where the control socket is, for `chainline ctl`, or `none` [default: in $XDG_RUNTIME_DIR/chainline or
+    /// /run/chainline, by the chain file's name; none with --steer].
+    #[arg(long, value_name = "PATH|none")]
+    control: Option<PathBuf>,
     /// No live table.
     #[arg(short, long)]
     quiet: bool,
@@ -53,6 +58,7 @@ Examples:
   chainline run examples/quickstart.yaml
   chainline run edge.yaml --duration 10s -o json | jq .ledger
   sudo chainline run two-ports.yaml
+  chainline run edge.yaml & chainline ctl watch
   echo '{"load": {"pps": 1e6}, "duration_ms": 1000}' | chainline run --steer generated.yaml
 
 Exit code 0 if the chains ran and every packet is accounted for, else 1; 2 if the file is wrong."#;
@@ -78,7 +84,9 @@ impl Run {
                 STOPS.fetch_add(1, Ordering::Relaxed);
             }
         });
+        let remote = self.remote(&file, &cores);
         let options = Options {
+            remote,
             dir: self.file.path.parent().unwrap_or(Path::new("")).to_owned(),
             program: std::env::current_exe().context("cannot find this program")?,
             builder: Arc::new(kinds::build),
@@ -98,6 +106,28 @@ impl Run {
     }
 }
 
+impl Run {
+    /// How the run is asked and changed.
+    fn remote(&self, file: &File, cores: &[usize]) -> Option<Remote> {
+        let at = match &self.control {
+            Some(path) if path.as_os_str() == "none" => return None,
+            Some(path) => SocketPath::At(path.clone()),
+            None if self.steer => return None,
+            None => SocketPath::Usual,
+        };
+        let cores = cores.to_vec();
+        let (known, mechanisms) = (cores.clone(), self.mechanisms);
+        let load = move |bytes: &[u8], name: &Path| {
+            let mut file = input::load_text(bytes, name, &known).map_err(|e| format!("{e:#}"))?;
+            // What the command line says goes for other files, too.
+            file.spec.defaults.mechanisms = mechanisms.unwrap_or(file.spec.defaults.mechanisms);
+            args::check(&file).map_err(|e| format!("{e:#}"))?;
+            Ok(file)
+        };
+        Some(Remote { at, file: file.clone(), cores, load: Arc::new(load) })
+    }
+}
+
 /// What to do, where there is something to do.
 fn explain(error: RunError) -> anyhow::Error {
     let needs_root = matches!(&error, RunError::Port { error, .. } if error.to_string().contains("ermi"))
@@ -106,7 +136,8 @@ fn explain(error: RunError) -> anyhow::Error {
     if needs_root { error.context("kernel interfaces need CAP_NET_RAW and CAP_NET_ADMIN: run as root") } else { error }
 }
 
-fn parse_time(text: &str) -> Result<Duration, String> {
+/// `10s`, `500ms`, `2m`
+pub fn parse_time(text: &str) -> Result<Duration, String> {
     let wrong = || format!("found \"{text}\", expected a time such as 10s, 500ms or 2m");
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let scale = match &text[digits.len()..] {

@@ -3,8 +3,8 @@
 use crate::exit::{Exit, WrongInput};
 use crate::{kinds, output};
 
-/// Prints the JSON Schema of the chain file, of the arguments of one kind of NF, of the report of `run`, of benchmark
-/// files, or of their results.
+/// Prints the JSON Schema of the chain file, of the arguments of one kind of NF, of the report of `run`, of its control
+/// socket, of benchmark files, or of their results.
 ///
 /// Editors with a YAML language server complete and check chain files that begin with
 /// `# yaml-language-server: $schema=chain-file.schema.json`.
@@ -22,6 +22,9 @@ pub struct Schema {
     /// The schema of `results.json`, which benchmarks write.
     #[arg(long, conflicts_with_all = ["kind", "report", "benchmark"])]
     results: bool,
+    /// The schema of the control socket's requests and replies.
+    #[arg(long, conflicts_with_all = ["kind", "report", "benchmark", "results"])]
+    control: bool,
 }
 
 const HELP: &str = "\
@@ -30,7 +33,8 @@ Examples:
   chainline schema firewall
   chainline schema --report
   chainline schema --benchmark
-  chainline schema --results";
+  chainline schema --results
+  chainline schema --control";
 
 impl Schema {
     pub fn run(self) -> anyhow::Result<Exit> {
@@ -38,6 +42,7 @@ impl Schema {
             None if self.report => chainline_manager::report_schema(),
             None if self.benchmark => chainline_bench::sweep::schema(),
             None if self.results => chainline_bench::report::schema(),
+            None if self.control => chainline_ctl::schema(),
             None => chainline_chain::schema(),
             Some(name) => {
                 let registry = kinds::registry();

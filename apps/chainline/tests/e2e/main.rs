@@ -10,6 +10,7 @@ mod chains;
 mod cli;
 mod command;
 mod corpora;
+mod ctl;
 mod devices;
 mod full_disk;
 mod isolation;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub(crate) struct Ingress {
     pub port: usize,
     pub chains: Vec<usize>,
-    classifier: Classifier,
+    pub classifier: Classifier,
     /// The tenant in whose buffers the port puts packets; others' are copied on.
     home: usize,
     frames: ArrayVec<Frame, PORT_BURST>,

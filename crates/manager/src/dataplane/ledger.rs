@@ -204,6 +204,13 @@ pub struct PortLedger {
     pub loss: crate::ports::PortLoss,
 }
 
+impl PortLedger {
+    /// Packets that came to no chain, by reason.
+    pub fn lost(&self) -> [(&'static str, u64); 3] {
+        [("no_match", self.no_match), ("no_buffer", self.loss.no_buffer), ("too_long", self.loss.too_long)]
+    }
+}
+
 /// All accounts.
 pub struct Ledger {
     /// Packets outside of the window.

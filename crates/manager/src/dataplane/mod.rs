@@ -49,6 +49,8 @@ pub enum Command {
     Prepare(Sender<Box<Prepared>>),
     /// Make a trial; the answer comes when it is over.
     Trial(TrialOrder, Sender<Box<TrialEnd>>),
+    /// Use these classifiers from the next burst on, by port; the answer is the ones before.
+    Classify(Vec<(usize, Classifier)>, Sender<Vec<Classifier>>),
     /// Receive no more.
     StopReceiving,
     /// All instances have ended: settle the accounts, close the ports, answer, and end.

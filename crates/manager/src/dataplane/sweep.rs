@@ -47,6 +47,13 @@ impl Dataplane {
             Command::Prepare(answer) => {
                 let _ = answer.send(Box::new(self.prepare()));
             }
+            Command::Classify(new, answer) => {
+                let swapped = new.into_iter().filter_map(|(port, classifier)| {
+                    let ingress = self.ingress.iter_mut().find(|i| i.port == port)?;
+                    Some(std::mem::replace(&mut ingress.classifier, classifier))
+                });
+                let _ = answer.send(swapped.collect());
+            }
             Command::Trial(order, answer) => self.begin_trial(order, answer),
             Command::Snapshot(answer) => {
                 let _ = answer.send(self.snapshot(false));

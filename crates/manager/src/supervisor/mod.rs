@@ -1,27 +1,35 @@
 //! The manager's second thread: starts instances, notices when they die or hang, starts them again, draws the
 //! numbers once an interval, and ends it all in order.
 
+mod change;
+mod edit;
 mod instance;
+mod numbers;
 mod outcome;
+mod remote;
 mod steer;
 mod usage;
 
+pub use remote::{Load, Remote};
 pub use steer::Orders;
 pub use usage::{NfTotals, Usage};
 
 use crate::buffers::Buffers;
 use crate::control::{ChainGauge, Control, Order};
-use crate::dataplane::{Command, Dataplane, Event, Snapshot};
+use crate::dataplane::{Command, Dataplane, Event};
 use crate::fabric::{Fabric, HOLDS};
 use crate::ports::PortError;
-use crate::report::{Happening, Interval, Report};
+use crate::report::{Happening, Report};
 use crate::{Observer, Options, open_ports};
 use chainline_chain::plan::Plan;
 use chainline_sched::{Policy, Task};
 use chainline_shm::mapping::MapError;
 use chainline_shm::{Bell, Clock};
 use instance::{Change, Instance, State};
+use numbers::Taken;
+use remote::Desk;
 use rustix::event::{PollFd, PollFlags, poll};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -72,6 +80,9 @@ pub enum RunError {
     /// Something the chain file asks for is not there yet.
     #[error("{0}")]
     Unsupported(String),
+    /// The control socket.
+    #[error("control socket: {0}")]
+    Control(String),
     /// The data path's thread ended early.
     #[error("the data path ended early")]
     DataPath,
@@ -91,6 +102,9 @@ pub(crate) struct Supervisor<'a> {
     watch: Vec<Watch>,
     began: Instant,
     done: bool,
+    /// The numbers at the end of the last two intervals.
+    taken: VecDeque<Taken>,
+    desk: Option<Desk>,
 }
 
 /// When an instance was last seen to get on.
@@ -104,6 +118,10 @@ struct Watch {
 impl<'a> Supervisor<'a> {
     /// Creates memory, ports and the data path; nothing runs yet.
     pub fn new(plan: Plan, options: &'a Options) -> Result<Self, RunError> {
+        let (desk, missing) = match &options.remote {
+            Some(remote) => Desk::new(remote, &plan.name).map(|(desk, missing)| (Some(desk), missing))?,
+            None => (None, None),
+        };
         let clock = Clock::measure(Duration::from_millis(20));
         let max_frame = crate::max_frame(&plan, options)?;
         let plan = Arc::new(plan);
@@ -143,7 +161,12 @@ impl<'a> Supervisor<'a> {
             watch,
             began: now,
             done: false,
+            taken: VecDeque::new(),
+            desk,
         };
+        if let Some(what) = missing {
+            me.happenings.push(Happening { at_s: 0.0, instance: None, what });
+        }
         // Instances build their tables while the ports open.
         me.spawn_all()?;
         is_ready.recv().map_err(|_| RunError::DataPath)??;
@@ -190,42 +213,41 @@ impl<'a> Supervisor<'a> {
         self.start(observer)?;
         self.began = Instant::now();
         self.open(observer)?;
-        let mut last = self.snapshot()?;
-        let mut last_totals = self.totals();
-        let mut last_usage = self.usages();
         let mut next = self.began + self.options.interval;
         let end = self.options.duration.map(|d| self.began + d);
         loop {
             let now = Instant::now();
             let deadline = end.map_or(next, |e| e.min(next));
             self.look(deadline.saturating_duration_since(now).min(LOOK), observer)?;
+            self.serve(observer)?;
             let now = Instant::now();
             if self.done || (self.options.stop)() > 0 || end.is_some_and(|e| now >= e) {
                 break;
             }
             if now >= next {
                 next = now + self.options.interval;
-                let (snapshot, totals, usage) = (self.snapshot()?, self.totals(), self.usages());
-                let held = self.held();
-                let declared: Vec<&[_]> = self.instances.iter().map(|i| i.declared.as_slice()).collect();
-                observer.interval(&Interval::between(
-                    (&last, &last_totals, &last_usage),
-                    (&snapshot, &totals, &usage),
-                    &self.plan,
-                    &declared,
-                    &held,
-                    self.began.elapsed(),
-                ));
-                (last, last_totals, last_usage) = (snapshot, totals, usage);
+                let taken = self.take_numbers()?;
+                if let Some(last) = self.taken.back() {
+                    observer.interval(&self.interval(last, &taken));
+                }
+                self.taken.push_back(taken);
+                while self.taken.len() > 2 {
+                    self.taken.pop_front();
+                }
             }
         }
         self.end(observer)
     }
 
     /// Packets flow from now on.
-    fn open(&self, observer: &mut dyn Observer) -> Result<(), RunError> {
+    fn open(&mut self, observer: &mut dyn Observer) -> Result<(), RunError> {
         self.command(Command::Run)?;
         self.order(Order::Begin);
+        let taken = self.take_numbers()?;
+        self.taken.push_back(taken);
+        if let Some(desk) = &mut self.desk {
+            desk.open()?;
+        }
         if let Some(control) = &self.control {
             observer.operator(&control.operator());
         }
@@ -260,6 +282,9 @@ impl<'a> Supervisor<'a> {
         let listening: Vec<usize> = (0..self.instances.len()).filter(|&i| self.instances[i].socket.is_some()).collect();
         let sockets = listening.iter().filter_map(|&i| self.instances[i].socket.as_ref());
         let mut fds: Vec<PollFd<'_>> = sockets.map(|s| PollFd::new(s, PollFlags::IN)).collect();
+        // What clients ask is dealt with by the caller.
+        let asked = self.desk.as_ref().and_then(Desk::server).map(|s| s.fd());
+        fds.extend(asked.as_ref().map(|fd| PollFd::new(fd, PollFlags::IN)));
         let wait = rustix::event::Timespec { tv_sec: timeout.as_secs() as _, tv_nsec: timeout.subsec_nanos().into() };
         // An interrupted wait is a signal: the caller looks at that.
         let _ = poll(&mut fds, Some(&wait));
@@ -383,40 +408,9 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    fn snapshot(&self) -> Result<Box<Snapshot>, RunError> {
-        let (answer, answered) = channel();
-        self.command(Command::Snapshot(answer))?;
-        answered.recv().map_err(|_| RunError::DataPath)
-    }
-
-    /// What each NF counted so far.
-    fn totals(&self) -> Vec<NfTotals> {
-        let mut all = vec![NfTotals::default(); self.plan.nfs.len()];
-        for (plan, instance) in self.plan.instances.iter().zip(&self.instances) {
-            for (k, &nf) in plan.nfs.iter().enumerate() {
-                all[nf] = instance.before[k].clone();
-                if let Some(page) = &instance.page {
-                    all[nf].add(page.nf(k));
-                }
-            }
-        }
-        all
-    }
-
-    /// What each instance used so far.
-    fn usages(&mut self) -> Vec<Usage> {
-        for i in &mut self.instances {
-            if let (Some(tid), State::Running) = (i.tid, &i.state) {
-                i.usage.sample(tid);
-            }
-        }
-        self.instances.iter().map(|i| i.usage).collect()
-    }
-
-    /// Packets that NFs hold on purpose, by instance.
-    fn held(&self) -> Vec<u64> {
-        let held = |i: &Instance| i.page.as_ref().map_or(0, |p| p.status().held.load(Relaxed));
-        self.instances.iter().map(held).collect()
+    /// What the NFs of each instance declared.
+    fn declared(&self) -> Vec<&[chainline_nf::Declared]> {
+        self.instances.iter().map(|i| i.declared.as_slice()).collect()
     }
 
     /// Receives no more, lets the chains run empty, ends the instances, and settles the accounts.
@@ -424,6 +418,8 @@ impl<'a> Supervisor<'a> {
         let duration = self.began.elapsed();
         // Both requests may have come between two looks.
         let hurry = || (self.options.stop)() > 1;
+        // Nobody changes anything now; whoever asks is told that the run is over.
+        self.desk = None;
         self.command(Command::StopReceiving)?;
         observer.draining();
         let until = Instant::now() + self.options.drain;

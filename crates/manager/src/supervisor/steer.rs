@@ -67,6 +67,7 @@ impl Supervisor<'_> {
                 Err(TryRecvError::Disconnected) => break,
                 Err(TryRecvError::Empty) => {
                     self.look(LISTEN, observer)?;
+                    self.serve(observer)?;
                     continue;
                 }
                 Ok(Err(why)) => Reply::Refused { why },
