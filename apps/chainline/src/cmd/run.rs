@@ -124,7 +124,9 @@ impl Run {
             args::check(&file).map_err(|e| format!("{e:#}"))?;
             Ok(file)
         };
-        Some(Remote { at, file: file.clone(), cores, load: Arc::new(load) })
+        let mut file = file.clone();
+        file.spec.defaults.mechanisms = self.mechanisms.unwrap_or(file.spec.defaults.mechanisms);
+        Some(Remote { at, file, cores, load: Arc::new(load) })
     }
 }
 
