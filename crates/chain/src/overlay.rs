@@ -72,8 +72,11 @@ fn edge_name(plan: &Plan, edge: usize) -> EdgeName {
     (end_name(plan, e.from), end_name(plan, e.to), plan.chains[e.chain].name.clone(), e.hop, e.capacity)
 }
 
+/// An NF and the queues that it diverts to, by names.
+type StageName = (String, Vec<EdgeName>);
+
 /// A queue and its stages by names.
-fn queue_name(plan: &Plan, q: &QueuePlan) -> (EdgeName, u8, u32, Vec<(String, Vec<EdgeName>)>, EdgeName) {
+fn queue_name(plan: &Plan, q: &QueuePlan) -> (EdgeName, u8, u32, Vec<StageName>, EdgeName) {
     let stage =
         |s: &StagePlan| (plan.nfs[s.nf].name.clone(), s.divert.iter().map(|d| edge_name(plan, *d)).collect::<Vec<_>>());
     (edge_name(plan, q.edge), q.hop, q.weight, q.stages.iter().map(stage).collect(), edge_name(plan, q.next))
@@ -140,6 +143,11 @@ impl<'a> Laying<'a> {
             .enumerate()
             .map(|(d, p)| chain_by_name.get(p.name.as_str()).copied().filter(|&c| same_chain(old, c, new, d)));
         let mut this = Self { old, new, instances: instances.collect(), chains: chains.collect() };
+        if old.mechanisms.backpressure() != new.mechanisms.backpressure() {
+            // Whether an instance takes packets without room behind it, it is told once.
+            this.instances.fill(None);
+            this.chains.fill(None);
+        }
         this.settle();
         this
     }
@@ -176,6 +184,7 @@ impl<'a> Laying<'a> {
     fn lay(self) -> Overlay {
         let Self { old, new, instances: kept, chains: kept_chains } = &self;
         let mut plan: Plan = (*old).clone();
+        (plan.mechanisms, plan.backpressure) = (new.mechanisms, new.backpressure);
         let number = |list: &[Option<usize>], mut next: usize| -> Vec<usize> {
             let ids = list.iter().map(|id| {
                 id.unwrap_or_else(|| {
@@ -380,7 +389,7 @@ mod tests {
     fn whoever_diverts_to_a_chain_goes_with_it() {
         let one = plan(&[("x", "c, "), ("other", "b, "), ("far", "e, ")]);
         let longer = check(&one, &plan(&[("x", "c, "), ("other", "b, d, "), ("far", "e, ")]));
-        assert_eq!(names(&longer.plan, &longer.ended), "cb");
+        assert_eq!(names(&longer.plan, &longer.ended), "bc");
         assert_eq!(longer.closed, [0, 1]);
         assert_eq!(longer.kept, [(2, 3)]);
     }

@@ -13,7 +13,8 @@ const SPIN_NS: u64 = 50_000;
 /// Places for held packets in each instance.
 pub const HOLDS: usize = 1024;
 
-/// All shared memory.
+/// All shared memory. Clones are of the same.
+#[derive(Clone)]
 pub struct Fabric {
     /// Names of the tenants, in the order of their regions.
     pub tenants: Vec<String>,
@@ -44,15 +45,50 @@ impl Fabric {
             }
         }
         let regions = tenants.iter().map(|_| Region::create(plan.buffers, max_frame)).collect::<Result<_, _>>()?;
-        let rings = plan.edges.iter().map(|e| Ring::create(e.capacity)).collect::<Result<_, _>>()?;
-        let mut returns = Vec::new();
-        for i in &plan.instances {
+        let none = Self {
+            tenants,
+            regions,
+            rings: Vec::new(),
+            returns: Vec::new(),
+            bells: Vec::new(),
+            own_bell: Bell::create()?,
+            clock,
+        };
+        none.grown(plan)
+    }
+
+    /// The same with what `plan` has more of: queues, bells.
+    ///
+    /// # Errors
+    /// When there is no memory or no file descriptor left.
+    pub fn grown(&self, plan: &Plan) -> Result<Self, MapError> {
+        let mut this = self.clone();
+        for e in &plan.edges[this.rings.len()..] {
+            this.rings.push(Ring::create(e.capacity)?);
+        }
+        for i in &plan.instances[this.bells.len()..] {
             // As many as can come in at once, so that drops do not hold packets up.
             let capacity = i.queues.iter().map(|q| plan.edges[q.edge].capacity).max().unwrap_or(1024);
-            returns.push(Ring::create(capacity)?);
+            this.returns.push(Ring::create(capacity)?);
+            this.bells.push(Bell::create()?);
         }
-        let bells = plan.instances.iter().map(|_| Bell::create()).collect::<Result<_, _>>()?;
-        Ok(Self { tenants, regions, rings, returns, bells, own_bell: Bell::create()?, clock })
+        Ok(this)
+    }
+
+    /// The same without the memory of what is gone: in its place is a small queue that nobody uses.
+    ///
+    /// # Errors
+    /// When there is no memory or no file descriptor left.
+    pub fn thinned(&self, plan: &Plan) -> Result<Self, MapError> {
+        let mut this = self.clone();
+        let (ring, bell) = (Ring::create(16)?, Bell::create()?);
+        for (e, _) in plan.edges.iter().enumerate().filter(|(_, e)| plan.gaps.chains.contains(&e.chain)) {
+            this.rings[e] = ring.clone();
+        }
+        for &i in &plan.gaps.instances {
+            (this.returns[i], this.bells[i]) = (ring.clone(), bell.clone());
+        }
+        Ok(this)
     }
 
     /// The tenant of a chain.

@@ -11,7 +11,9 @@ use chainline_nf::Declared;
 use chainline_runtime::host::{TAG_BAD_VERDICT, TAG_QUEUE_FULL};
 use hdrhistogram::Histogram;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 /// Packets by reason.
@@ -219,6 +221,8 @@ impl Report {
         let mut balanced = true;
         let (mut received, mut transmitted, mut held) = (0, 0, 0);
         let mut chains = BTreeMap::new();
+        // A chain that was changed at run time has several accounts under one name.
+        let mut named: BTreeMap<&str, (Cow<'_, ChainLedger>, Drops, usize)> = BTreeMap::new();
         for (id, (plan, c)) in e.plan.chains.iter().zip(&e.last.chains).enumerate() {
             let dropped = chain_drops(c, &plan.hops, &declared);
             for (reason, n) in &dropped {
@@ -228,6 +232,16 @@ impl Report {
             received += c.received;
             transmitted += c.transmitted;
             held += c.held;
+            match named.get_mut(plan.name.as_str()) {
+                None => _ = named.insert(&plan.name, (Cow::Borrowed(c), dropped, id)),
+                Some((sum, drops, last)) => {
+                    *last = id;
+                    sum.to_mut().add(c);
+                    dropped.into_iter().for_each(|(reason, n)| *drops.entry(reason).or_default() += n);
+                }
+            }
+        }
+        for (name, (c, dropped, id)) in named {
             let report = ChainReport {
                 received: c.received,
                 transmitted: c.transmitted,
@@ -241,7 +255,7 @@ impl Report {
                 bps: c.transmitted_bytes as f64 * 8.0 / seconds,
                 latency_ns: c.latency.as_ref().map(Latency::of).unwrap_or_default(),
             };
-            chains.insert(plan.name.clone(), report);
+            chains.insert(name.to_owned(), report);
         }
         for p in &e.last.ports {
             for (name, n) in p.lost() {
@@ -281,7 +295,13 @@ impl Report {
                 start_ns: e.start_ns[nf.instance],
                 report: e.reports[nf.instance].get(place).cloned().flatten(),
             };
-            nfs.insert(nf.name.clone(), report);
+            match nfs.entry(nf.name.clone()) {
+                Entry::Vacant(place) => _ = place.insert(report),
+                Entry::Occupied(mut place) => {
+                    let (one, other) = (std::mem::replace(place.get_mut(), report), e.plan.has_nf(id));
+                    place.get_mut().follow(one, other);
+                }
+            }
         }
         let mut happenings = e.happenings;
         let at_s = e.duration.as_secs_f64();
@@ -307,6 +327,27 @@ impl Report {
     }
 }
 
+impl NfReport {
+    /// The same NF under another id: counts add up; the rest is that of the one in force, this one or the other.
+    fn follow(&mut self, mut other: Self, in_force: bool) {
+        if !in_force {
+            std::mem::swap(self, &mut other);
+        }
+        self.received += other.received;
+        self.transmitted += other.transmitted;
+        other.dropped.into_iter().for_each(|(reason, n)| *self.dropped.entry(reason).or_default() += n);
+        self.wasted += other.wasted;
+        self.pps += other.pps;
+        self.cpu_share += other.cpu_share;
+        self.run_ns += other.run_ns;
+        self.run_delay_ns += other.run_delay_ns;
+        self.voluntary_switches += other.voluntary_switches;
+        self.involuntary_switches += other.involuntary_switches;
+        self.restarts += other.restarts;
+        self.report = self.report.take().or(other.report);
+    }
+}
+
 impl CheckReport {
     fn of(c: &crate::ports::Checked) -> Self {
         Self {
@@ -327,6 +368,7 @@ fn chain_drops<'a>(c: &ChainLedger, hops: &[usize], declared: &impl Fn(usize) ->
         ("no_buffer", c.no_buffer),
         ("nf_died", c.nf_died),
         ("nf_down", c.nf_down),
+        ("reconfigured", c.reconfigured),
         ("port_full", c.port_full),
     ];
     for (name, n) in own.into_iter().filter(|(_, n)| *n > 0) {
@@ -353,14 +395,20 @@ pub(crate) fn accounts(plan: &Plan, words: &[&[Declared]], now: &Snapshot) -> Ac
         words[i].get(plan.instances[i].nfs.iter().position(|n| *n == nf)?)
     };
     let mut all = chainline_ctl::Totals::default();
-    let mut chains = Vec::with_capacity(plan.chains.len());
+    let order = plan.chains_in_force();
+    let place: BTreeMap<&str, usize> =
+        order.iter().enumerate().map(|(k, c)| (plan.chains[*c].name.as_str(), k)).collect();
+    let mut chains = vec![chainline_ctl::Totals::default(); order.len()];
     for (plan, c) in plan.chains.iter().zip(&now.chains) {
+        // What was changed at run time counts under its name; what is gone counts in all.
+        let own = place.get(plan.name.as_str()).map(|k| &mut chains[*k]);
         let dropped = chain_drops(c, &plan.hops, &declared);
-        all.received += c.received;
-        all.transmitted += c.transmitted;
-        all.held += c.held;
-        dropped.iter().for_each(|(reason, n)| *all.dropped.entry(reason.clone()).or_default() += n);
-        chains.push(chainline_ctl::Totals { received: c.received, transmitted: c.transmitted, dropped, held: c.held });
+        for sum in [Some(&mut all), own].into_iter().flatten() {
+            sum.received += c.received;
+            sum.transmitted += c.transmitted;
+            sum.held += c.held;
+            dropped.iter().for_each(|(reason, n)| *sum.dropped.entry(reason.clone()).or_default() += n);
+        }
     }
     for (reason, n) in now.ports.iter().flat_map(|p| p.lost()).filter(|(_, n)| *n > 0) {
         all.received += n;
@@ -438,36 +486,45 @@ impl Interval {
     ) -> Self {
         let seconds = (b.at_ns.saturating_sub(a.at_ns)) as f64 / 1e9;
         let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds.max(1e-9);
-        let chains = plan.chains.iter().zip(a.chains.iter().zip(&b.chains)).map(|(c, (a, b))| ChainInterval {
-            name: c.name.clone(),
-            received_pps: rate(b.received, a.received),
-            transmitted_pps: rate(b.transmitted, a.transmitted),
-            transmitted_bps: 8.0 * rate(b.transmitted_bytes, a.transmitted_bytes),
-            shed_pps: rate(b.shed, a.shed),
-            dropped_pps: rate(b.dropped() - b.shed, a.dropped() - a.shed),
-            held: b.held,
-            latency_ns: b.latency.as_ref().zip(a.latency.as_ref()).map(|(b, a)| {
-                let mut h = b.clone();
-                // The earlier counts are among the later ones, so this cannot fail.
-                let _ = h.subtract(a);
-                Latency::of(&h)
-            }),
+        // What is new since the first reading began with nothing.
+        let new = ChainLedger::new(0);
+        let chains = plan.chains_in_force().into_iter().filter_map(|id| {
+            let (c, a, b) = (&plan.chains[id], a.chains.get(id).unwrap_or(&new), b.chains.get(id)?);
+            Some(ChainInterval {
+                name: c.name.clone(),
+                received_pps: rate(b.received, a.received),
+                transmitted_pps: rate(b.transmitted, a.transmitted),
+                transmitted_bps: 8.0 * rate(b.transmitted_bytes, a.transmitted_bytes),
+                shed_pps: rate(b.shed, a.shed),
+                dropped_pps: rate(b.dropped().saturating_sub(b.shed), a.dropped().saturating_sub(a.shed)),
+                held: b.held,
+                latency_ns: b.latency.as_ref().zip(a.latency.as_ref()).map(|(b, a)| {
+                    let mut h = b.clone();
+                    // The earlier counts are among the later ones, so this cannot fail.
+                    let _ = h.subtract(a);
+                    Latency::of(&h)
+                }),
+            })
         });
-        let nfs = plan.nfs.iter().enumerate().map(|(id, nf)| {
-            let i = nf.instance;
+        let (unused, idle) = (NfTotals::default(), Usage::default());
+        let in_force = (0..plan.nfs.len()).filter(|id| plan.has_nf(*id));
+        let nfs = in_force.map(|id| {
+            let (nf, i) = (&plan.nfs[id], plan.nfs[id].instance);
+            let (at, au) = (at.get(id).unwrap_or(&unused), au.get(i).unwrap_or(&idle));
             let queues = plan.instances[i].queues.iter().filter(|q| q.stages.first().is_some_and(|s| s.nf == id));
             let place = plan.instances[i].nfs.iter().position(|n| *n == id);
             let words = place.and_then(|k| declared[i].get(k));
-            let drops = b.nf_drops[id].iter().zip(&a.nf_drops[id]).enumerate().filter(|(_, (b, a))| b > a);
+            let before = a.nf_drops.get(id).unwrap_or(&[0; 256]);
+            let drops = b.nf_drops[id].iter().zip(before).enumerate().filter(|(_, (b, a))| b > a);
             let fill = |e: usize| f64::from(b.queues[e]) / f64::from(plan.edges[e].capacity);
             NfInterval {
                 name: nf.name.clone(),
-                pps: rate(bt[id].received, at[id].received),
-                bps: 8.0 * rate(bt[id].bytes, at[id].bytes),
+                pps: rate(bt[id].received, at.received),
+                bps: 8.0 * rate(bt[id].bytes, at.bytes),
                 dropped_pps: drops.map(|(tag, (b, a))| (reason(words, tag), rate(*b, *a))).collect(),
                 queue: queues.map(|q| fill(q.edge)).fold(0.0, f64::max),
-                cpu_share: rate(bu[i].run_ns, au[i].run_ns) / 1e9,
-                cost_ns: bt[id].median_cost_ns(Some(&at[id])),
+                cpu_share: rate(bu[i].run_ns, au.run_ns) / 1e9,
+                cost_ns: bt[id].median_cost_ns(Some(at)),
                 held: held[i],
             }
         });

@@ -3,7 +3,8 @@
 use crate::Dir;
 use chainline_chain::plan::Plan;
 use chainline_chain::{Host, load_bytes};
-use chainline_manager::{Happening, Interval, Observer, Options, Report, RunError};
+use chainline_ctl::SocketPath;
+use chainline_manager::{Happening, Interval, Observer, Options, Remote, Report, RunError};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,6 +31,7 @@ pub struct Scene {
     dir: Dir,
     program: PathBuf,
     drain: Duration,
+    remote: bool,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -42,7 +44,7 @@ impl Scene {
         let program = dir.join("evil-host");
         // The link tells the program where its scripts are.
         std::os::unix::fs::symlink(evil_host, &program).unwrap();
-        Self { dir, program, drain: Duration::from_secs(10), _turn: turn }
+        Self { dir, program, drain: Duration::from_secs(10), remote: false, _turn: turn }
     }
 
     #[must_use]
@@ -62,6 +64,13 @@ impl Scene {
         self
     }
 
+    /// With a control socket, `control` in its directory.
+    #[must_use]
+    pub fn remote(mut self) -> Self {
+        self.remote = true;
+        self
+    }
+
     /// What the process of `instance`, or the NF with this `script` argument, does in each of its lives.
     pub fn script(&self, instance: &str, lives: &[&str]) {
         self.dir.write(&format!("{instance}.script"), lives.join("\n"));
@@ -77,6 +86,16 @@ impl Scene {
         let host = Host { cores: Some(&cores), kinds: None };
         let file = load_bytes(text.as_bytes(), Path::new("life.yaml"), &host).unwrap_or_else(|e| panic!("{e}\n{text}"));
         let plan = Plan::build(&file, &cores).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let known = cores.clone();
+        let remote = self.remote.then(|| Remote {
+            at: SocketPath::At(self.join("control")),
+            file,
+            cores,
+            mechanisms: None,
+            load: Arc::new(move |text, name| {
+                load_bytes(text, name, &Host { cores: Some(&known), kinds: None }).map_err(|e| e.to_string())
+            }),
+        });
         let options = Options {
             dir: self.dir().to_owned(),
             program: self.program.clone(),
@@ -84,7 +103,7 @@ impl Scene {
             duration: Some(FAILSAFE),
             interval: Duration::from_millis(4),
             drain: self.drain,
-            remote: None,
+            remote,
             stop: || STOPS.load(Ordering::Relaxed),
         };
         chainline_manager::run(plan, &options, observer)

@@ -12,6 +12,7 @@ pub mod answer;
 pub mod bench_results;
 pub mod capture;
 pub mod chain_file;
+pub mod control;
 pub mod descriptor;
 pub mod golden;
 pub mod packet_parse;
@@ -34,6 +35,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("bench_results", bench_results::run),
     ("capture", capture::run),
     ("chain_file", chain_file::run),
+    ("control", control::run),
     ("descriptor", descriptor::run),
     ("genome", traffic::genome),
     ("golden", golden::run),

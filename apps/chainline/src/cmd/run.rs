@@ -116,17 +116,15 @@ impl Run {
             None => SocketPath::Usual,
         };
         let cores = cores.to_vec();
-        let (known, mechanisms) = (cores.clone(), self.mechanisms);
+        let known = cores.clone();
         let load = move |bytes: &[u8], name: &Path| {
-            let mut file = input::load_text(bytes, name, &known).map_err(|e| format!("{e:#}"))?;
-            // What the command line says goes for other files, too.
-            file.spec.defaults.mechanisms = mechanisms.unwrap_or(file.spec.defaults.mechanisms);
+            let file = input::load_text(bytes, name, &known).map_err(|e| format!("{e:#}"))?;
             args::check(&file).map_err(|e| format!("{e:#}"))?;
             Ok(file)
         };
         let mut file = file.clone();
         file.spec.defaults.mechanisms = self.mechanisms.unwrap_or(file.spec.defaults.mechanisms);
-        Some(Remote { at, file, cores, load: Arc::new(load) })
+        Some(Remote { at, file, cores, mechanisms: self.mechanisms, load: Arc::new(load) })
     }
 }
 

@@ -18,6 +18,7 @@ mod kernel_clients;
 mod lab;
 mod mechanisms;
 mod references;
+mod restructure;
 mod rivals;
 mod steer;
 mod workload;

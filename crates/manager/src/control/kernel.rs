@@ -92,6 +92,12 @@ impl Kernel {
         }
     }
 
+    /// There are so many instances now.
+    pub fn grow(&mut self, instances: usize) {
+        self.places.resize(instances, None);
+        self.policies.resize(instances, Policy::default());
+    }
+
     /// The back end of this host.
     pub fn kind(&self) -> Kind {
         if self.weights { self.main.kind() } else { Kind::None }

@@ -53,6 +53,10 @@ pub enum Order {
     Begin,
     /// Schedule an NF's instance otherwise; the answer is the kernel's refusal, if it refused.
     Schedule(String, Change, Sender<Result<(), String>>),
+    /// There is more from now on; what there was is where it was.
+    Grow(Arc<Plan>, Arc<Fabric>, Option<Arc<[ChainGauge]>>),
+    /// These instances are gone for good.
+    Forget(Arc<Plan>, Arc<Fabric>, Vec<usize>),
     /// Undo everything and answer.
     End(Sender<Ended>),
 }
@@ -299,10 +303,79 @@ impl Loop {
                 self.pages[i] = None;
                 self.kernel.leave(i);
             }
+            Order::Grow(plan, fabric, gauges) => self.grow(plan, fabric, gauges),
+            Order::Forget(plan, fabric, instances) => {
+                for i in instances {
+                    self.pages[i] = None;
+                    self.kernel.leave(i);
+                    // It meets nobody any more.
+                    self.cores[i].clear();
+                }
+                let gauges = self.from.gauges.clone();
+                self.look_at(Sources::new(plan, fabric, gauges));
+            }
             Order::Begin => self.reserve(),
             Order::Schedule(nf, change, answer) => _ = answer.send(self.change(&nf, change)),
             Order::End(_) => {}
         }
+    }
+
+    fn grow(&mut self, plan: Arc<Plan>, fabric: Arc<Fabric>, gauges: Option<Arc<[ChainGauge]>>) {
+        for i in &plan.instances[self.cores.len()..] {
+            self.cores.push(i.cores.clone());
+            self.shares.sched.push(i.sched);
+        }
+        self.pages.resize(plan.instances.len(), None);
+        self.kernel.grow(plan.instances.len());
+        self.readings.grow(&plan);
+        let gauges = gauges.unwrap_or_else(|| self.from.gauges.clone());
+        self.look_at(Sources::new(plan, fabric, gauges));
+    }
+
+    /// Another plan is in force from now on. Backpressure begins anew: what it found is of queues that may be gone.
+    fn look_at(&mut self, from: Sources) {
+        let before = self.pressure.take();
+        if let Some(pressure) = &before {
+            pressure.undo(&self.from, &self.pages);
+        }
+        let weights = self.from.plan.mechanisms.weights();
+        self.from = from;
+        self.rearm(weights);
+        self.regroup();
+        self.pressure = Pressure::new(&self.from.plan);
+        if let (Some(now), Some(then)) = (&mut self.pressure, &before) {
+            now.follow(then);
+        }
+    }
+
+    /// If weights come or go: by another back end, into which everybody is put.
+    fn rearm(&mut self, weights: bool) {
+        let plan = self.from.plan.clone();
+        if plan.mechanisms.weights() == weights {
+            return;
+        }
+        let n = self.cores.len();
+        let tids: Vec<Option<i32>> = (0..n).map(|i| self.kernel.tid(i)).collect();
+        (0..n).for_each(|i| self.kernel.leave(i));
+        let real_time = |s: &Sched| matches!(s.policy, FilePolicy::Fifo | FilePolicy::Rr);
+        let real_time = self.shares.sched.iter().any(real_time);
+        // The old one is gone, with its groups, before the new one looks around.
+        self.kernel = Kernel::new(0, false, false);
+        self.kernel = Kernel::new(n, plan.mechanisms.weights(), real_time);
+        for (i, tid) in tids.into_iter().enumerate() {
+            if let Some(tid) = tid {
+                // What the kernel refuses is said by it.
+                let _ = self.kernel.schedule(i, tid, self.is_thread(i), &self.task(i));
+            }
+        }
+    }
+
+    /// Who can meet whom on a core has changed.
+    fn regroup(&mut self) {
+        let mut accounts = std::mem::take(&mut self.shares.accounts);
+        accounts.resize(self.cores.len(), Default::default());
+        self.shares = Shares::new(std::mem::take(&mut self.shares.sched), self.cores.clone());
+        self.shares.accounts = accounts;
     }
 
     fn is_thread(&self, i: usize) -> bool {
@@ -315,7 +388,8 @@ impl Loop {
 
     fn change(&mut self, nf: &str, change: Change) -> Result<(), String> {
         let plan = self.from.plan.clone();
-        let Some(nf) = plan.nfs.iter().find(|n| n.name == nf) else {
+        let found = (0..plan.nfs.len()).find(|n| plan.nfs[*n].name == nf && plan.has_nf(*n));
+        let Some(nf) = found.map(|n| &plan.nfs[n]) else {
             return Err(format!("found the NF `{nf}`, expected one of this run"));
         };
         let i = nf.instance;
@@ -333,10 +407,8 @@ impl Loop {
         // Only what the kernel took is remembered: an instance that is started again gets the same.
         self.shares.sched[i] = sched;
         if cores != self.cores[i] {
-            let accounts = std::mem::take(&mut self.shares.accounts);
             self.cores[i] = cores;
-            self.shares = Shares::new(std::mem::take(&mut self.shares.sched), self.cores.clone());
-            self.shares.accounts = accounts;
+            self.regroup();
         }
         self.round_robin();
         Ok(())

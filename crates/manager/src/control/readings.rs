@@ -108,6 +108,15 @@ impl Readings {
         }
     }
 
+    /// There is more of everything; what there was goes on.
+    pub fn grow(&mut self, plan: &Plan) {
+        let Self { queues, chains, nfs, instances, .. } = Self::new(plan);
+        self.queues.extend(queues.into_iter().skip(self.queues.len()));
+        self.chains.extend(chains.into_iter().skip(self.chains.len()));
+        self.nfs.extend(nfs.into_iter().skip(self.nfs.len()));
+        self.instances.extend(instances.into_iter().skip(self.instances.len()));
+    }
+
     /// An instance was started again: it warms up again.
     pub fn restarted(&mut self, plan: &Plan, instance: usize) {
         for &nf in &plan.instances[instance].nfs {

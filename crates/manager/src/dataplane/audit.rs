@@ -37,6 +37,11 @@ struct Seen {
 }
 
 impl Audit {
+    /// There are so many chains now.
+    pub fn widen(&mut self, chains: usize) {
+        self.chains.resize(chains, false);
+    }
+
     pub fn covers(&self, chain: usize) -> bool {
         self.chains[chain]
     }

@@ -13,6 +13,8 @@ use chainline_shm::{Bell, BufId, Consumer, Desc, HEADROOM, clock::ticks};
 /// The last queue of a chain, or a queue of diverted packets.
 pub(crate) struct Egress {
     pub port: usize,
+    /// The chain of its edge.
+    pub chain: usize,
     pub consumer: Consumer,
     /// The instance that fills it; none for a chain without NFs.
     producer: Option<(usize, Bell)>,
@@ -26,14 +28,14 @@ pub(crate) struct Egress {
 
 impl Egress {
     pub fn new(
-        port: usize,
+        (port, chain): (usize, usize),
         consumer: Consumer,
         producer: Option<(usize, Bell)>,
         origins: Origins,
         tenant: usize,
         home: usize,
     ) -> Self {
-        Self { port, consumer, producer, tenant, origins, home, pending: ArrayVec::new() }
+        Self { port, chain, consumer, producer, tenant, origins, home, pending: ArrayVec::new() }
     }
 }
 

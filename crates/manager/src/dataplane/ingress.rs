@@ -11,10 +11,10 @@ use chainline_shm::{Bell, BufId, Desc, HEADROOM, Producer};
 use std::sync::Arc;
 
 /// A port that chains begin at.
-pub(crate) struct Ingress {
+pub struct Ingress {
     pub port: usize,
     pub chains: Vec<usize>,
-    pub classifier: Classifier,
+    classifier: Classifier,
     /// The tenant in whose buffers the port puts packets; others' are copied on.
     home: usize,
     frames: ArrayVec<Frame, PORT_BURST>,
@@ -48,6 +48,16 @@ pub(crate) struct Entry {
     pub paused: bool,
     /// An NF of the chain has been down for long.
     pub down: bool,
+    pub gate: Gate,
+}
+
+/// Whether a chain is in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    /// It admits what there is room for.
+    Open,
+    /// It is about to go, or to come, or has gone: it admits nothing, and what cannot wait is dropped as reconfigured.
+    Changing,
 }
 
 impl Entry {
@@ -139,7 +149,10 @@ impl Dataplane {
                     ingress.unused.push(f.index);
                 }
                 count.received += n as u64;
-                count.shed += (n - room) as u64;
+                match entry.gate {
+                    Gate::Open => count.shed += (n - room) as u64,
+                    Gate::Changing => count.reconfigured += (n - room) as u64,
+                }
                 entry.publish();
             } else {
                 (0..n).for_each(|k| Self::admit(ingress, entries, tenants, ledger, k, Some(c)));
@@ -194,7 +207,10 @@ impl Dataplane {
         count.received += 1;
         count.received_bytes += u64::from(f.len);
         if entry.room(1) == 0 {
-            count.shed += 1;
+            match entry.gate {
+                Gate::Open => count.shed += 1,
+                Gate::Changing => count.reconfigured += 1,
+            }
             ingress.unused.push(f.index);
             return;
         }

@@ -114,6 +114,8 @@ pub struct ChainLedger {
     pub nf_died: u64,
     /// Waiting in the queue of an instance that stayed dead.
     pub nf_down: u64,
+    /// Came, or was inside, while the chain was changed at run time, and could not wait.
+    pub reconfigured: u64,
     /// Ready to leave when the run ended, but the port took no more: lost after work.
     pub port_full: u64,
     /// Marked "congestion experienced".
@@ -130,7 +132,7 @@ pub struct ChainLedger {
 
 impl ChainLedger {
     /// The account of a chain with so many hops, empty.
-    fn new(hops: usize) -> Self {
+    pub(crate) fn new(hops: usize) -> Self {
         Self {
             received: 0,
             received_bytes: 0,
@@ -141,6 +143,7 @@ impl ChainLedger {
             drops: vec![0; hops * 256],
             nf_died: 0,
             nf_down: 0,
+            reconfigured: 0,
             port_full: 0,
             ecn_marked: 0,
             held: 0,
@@ -151,16 +154,18 @@ impl ChainLedger {
     }
 
     /// Takes what is on another account on this one.
-    fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.received += other.received;
         self.received_bytes += other.received_bytes;
         self.transmitted += other.transmitted;
         self.transmitted_bytes += other.transmitted_bytes;
         self.shed += other.shed;
         self.no_buffer += other.no_buffer;
+        self.drops.resize(self.drops.len().max(other.drops.len()), 0);
         self.drops.iter_mut().zip(&other.drops).for_each(|(sum, n)| *sum += n);
         self.nf_died += other.nf_died;
         self.nf_down += other.nf_down;
+        self.reconfigured += other.reconfigured;
         self.port_full += other.port_full;
         self.ecn_marked += other.ecn_marked;
         self.held += other.held;
@@ -173,7 +178,13 @@ impl ChainLedger {
     /// Dropped for whatever reason.
     #[must_use]
     pub fn dropped(&self) -> u64 {
-        self.shed + self.no_buffer + self.nf_died + self.nf_down + self.port_full + self.drops.iter().sum::<u64>()
+        self.shed
+            + self.no_buffer
+            + self.nf_died
+            + self.nf_down
+            + self.reconfigured
+            + self.port_full
+            + self.drops.iter().sum::<u64>()
     }
 
     /// Dropped by each hop, as the queue behind it was full: only without credit.

@@ -6,6 +6,7 @@
 
 mod audit;
 mod egress;
+mod growth;
 mod idle;
 mod ingress;
 mod ledger;
@@ -13,19 +14,20 @@ mod origins;
 mod sweep;
 mod trial;
 
+pub use growth::{Growth, Thinning, ingress};
+pub use ingress::Ingress;
 pub use ledger::{ChainLedger, Gap, Jitter, Ledger, Snapshot, Span, latencies};
 pub use trial::{Prepared, TrialEnd, TrialOrder};
 
 use crate::buffers::Buffers;
-use crate::classifier::Classifier;
 use crate::control::ChainGauge;
 use crate::fabric::Fabric;
 use crate::ports::{Port, PortError};
 use audit::Audit;
-use chainline_chain::plan::{End, Plan};
-use chainline_shm::{Bell, Clock, Consumer, Page, Producer, clock::ticks};
+use chainline_chain::plan::Plan;
+use chainline_shm::{Bell, Clock, Consumer, Page, clock::ticks};
 use egress::Egress;
-use ingress::{Entry, Ingress};
+use ingress::Entry;
 pub(crate) use origins::Origins;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
@@ -49,8 +51,14 @@ pub enum Command {
     Prepare(Sender<Box<Prepared>>),
     /// Make a trial; the answer comes when it is over.
     Trial(TrialOrder, Sender<Box<TrialEnd>>),
-    /// Use these classifiers from the next burst on, by port; the answer is the ones before.
-    Classify(Vec<(usize, Classifier)>, Sender<Vec<Classifier>>),
+    /// Take over what is new, closed; then answer.
+    Grow(Box<Growth>, Sender<()>),
+    /// Admit nothing to these chains any more.
+    Close(Vec<usize>),
+    /// Classify like this from the next burst on, and admit to these chains; the answer is what was in use.
+    Open(Vec<Ingress>, Vec<usize>, Sender<Vec<Ingress>>),
+    /// Let go of what is gone; then answer.
+    Thin(Box<Thinning>, Sender<()>),
     /// Receive no more.
     StopReceiving,
     /// All instances have ended: settle the accounts, close the ports, answer, and end.
@@ -158,63 +166,11 @@ impl Dataplane {
         events: Sender<Event>,
         gauges: Arc<[ChainGauge]>,
     ) -> Result<Self, PortError> {
-        let mut ingress = Vec::new();
-        for port in 0..plan.ports.len() {
-            let chains: Vec<usize> = (0..plan.chains.len()).filter(|&c| plan.chains[c].ingress == port).collect();
-            if chains.is_empty() {
-                continue;
-            }
-            let matches: Vec<_> = chains.iter().map(|&c| (c as u16, &plan.chains[c].matches)).collect();
-            let classifier = Classifier::new(&matches).map_err(|e| PortError::Device(format!("classifier: {e}")))?;
-            let home = crate::home_of(&plan, &fabric, port);
-            ingress.push(Ingress::new(port, chains, classifier, home));
-        }
-        let entries = plan.chains.iter().enumerate().map(|(id, c)| {
-            let edge = &plan.edges[c.entry];
-            let bell = match edge.to {
-                End::Instance(i) => Some(fabric.bells[i].clone()),
-                End::Port(_) => None,
-            };
-            Entry {
-                producer: Producer::attach(fabric.rings[c.entry].clone()),
-                bell,
-                wake_at: 32.min(edge.capacity / 2),
-                tenant: fabric.tenant_of(&plan, id),
-                advice: gauges[id].advice.clone(),
-                advised: u64::MAX,
-                limit: if c.max_in_flight == 0 { u64::MAX } else { c.max_in_flight.into() },
-                inside: 0,
-                paused: false,
-                down: false,
-            }
-        });
+        let ingress = growth::ingress(&plan, &fabric).map_err(PortError::Device)?;
+        let entries = (0..plan.chains.len()).map(|c| growth::entry(&plan, &fabric, c, &gauges));
         let (edge_origins, return_origins) = Origins::of(&plan);
-        let egress = plan.edges.iter().enumerate().filter_map(|(id, e)| match e.to {
-            End::Port(port) => {
-                let producer = match e.from {
-                    End::Instance(i) => Some((i, fabric.bells[i].clone())),
-                    End::Port(_) => None,
-                };
-                let consumer = Consumer::attach(fabric.rings[id].clone());
-                let (tenant, home) = (fabric.tenant_of(&plan, e.chain), crate::home_of(&plan, &fabric, port));
-                Some(Egress::new(port, consumer, producer, edge_origins[id].clone(), tenant, home))
-            }
-            End::Instance(_) => None,
-        });
-        let egress = egress.collect();
-        let instances = plan.instances.iter().enumerate().map(|(i, p)| InstanceView {
-            bell: fabric.bells[i].clone(),
-            page: None,
-            down: None,
-            long_down: false,
-            reviving: false,
-            inputs: p.queues.iter().map(|q| q.edge).collect(),
-            outputs: (0..plan.edges.len()).filter(|&e| plan.edges[e].from == End::Instance(i)).collect(),
-            bad_seen: 0,
-            due: false,
-            still: 0,
-            passes: 0,
-        });
+        let egress = (0..plan.edges.len()).filter_map(|e| growth::egress(&plan, &fabric, e, &edge_origins)).collect();
+        let instances = (0..plan.instances.len()).map(|i| growth::view(&plan, &fabric, i));
         Ok(Self {
             clock: fabric.clock,
             entries: entries.collect(),

@@ -1,5 +1,6 @@
 //! Everything that need not be done for each packet, every 50 µs: commands, forgotten sleepers, liars, the dead.
 
+use super::ingress::Gate;
 use super::{Command, Dataplane, Event};
 use chainline_chain::plan::InstancePlan;
 use chainline_shm::{Consumer, Ring};
@@ -47,12 +48,17 @@ impl Dataplane {
             Command::Prepare(answer) => {
                 let _ = answer.send(Box::new(self.prepare()));
             }
-            Command::Classify(new, answer) => {
-                let swapped = new.into_iter().filter_map(|(port, classifier)| {
-                    let ingress = self.ingress.iter_mut().find(|i| i.port == port)?;
-                    Some(std::mem::replace(&mut ingress.classifier, classifier))
-                });
-                let _ = answer.send(swapped.collect());
+            Command::Grow(growth, answer) => {
+                self.grow(*growth, now);
+                let _ = answer.send(());
+            }
+            Command::Close(chains) => self.close(&chains),
+            Command::Open(ingress, chains, answer) => {
+                let _ = answer.send(self.open(ingress, &chains));
+            }
+            Command::Thin(thinning, answer) => {
+                self.thin(*thinning);
+                let _ = answer.send(());
             }
             Command::Trial(order, answer) => self.begin_trial(order, answer),
             Command::Snapshot(answer) => {
@@ -86,7 +92,7 @@ impl Dataplane {
     }
 
     /// Shows the control loop what chains received and shed, and takes its advice: as often as it looks.
-    fn show_gauges(&mut self, now: u64) {
+    pub(super) fn show_gauges(&mut self, now: u64) {
         if now < self.gauges_at {
             return;
         }
@@ -193,7 +199,7 @@ impl Dataplane {
         for (c, e) in self.entries.iter_mut().enumerate() {
             let serves = |plan: &InstancePlan| plan.queues.iter().any(|q| q.chain == c);
             let down = self.plan.instances.iter().zip(&self.instances).any(|(plan, v)| v.long_down && serves(plan));
-            (e.paused, e.down) = (down || audited(c), down);
+            (e.paused, e.down) = (down || audited(c) || e.gate == Gate::Changing, down);
         }
     }
 

@@ -1,20 +1,19 @@
 //! Changes of a run: the chain file that is wanted is planned, compared with the plan in force, and only what differs is
 //! changed. Everything that can be refused is tried first; what was done before a refusal is undone.
 
+use super::Supervisor;
 use super::edit::edited;
 use super::remote::Failure;
-use super::{RunError, Supervisor};
 use crate::Observer;
-use crate::classifier::Classifier;
-use crate::control::Change as Scheduling;
-use crate::dataplane::Command;
-use chainline_chain::model::{File, Match};
+use crate::control::{Change as Scheduling, Order};
+use crate::dataplane;
+use chainline_chain::model::File;
+use chainline_chain::overlay::Overlay;
 use chainline_chain::plan::{InstancePlan, Plan};
 use chainline_ctl::{Call, Changed, Fault, Word};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::channel;
 
 fn wrong(what: impl Into<String>) -> Failure {
     Fault::new(Word::Wrong, what).into()
@@ -22,14 +21,21 @@ fn wrong(what: impl Into<String>) -> Failure {
 
 impl Supervisor<'_> {
     /// Does what a client asks for.
-    pub(super) fn change(&mut self, call: Call, _observer: &mut dyn Observer) -> Result<Changed, Failure> {
-        let file = self.wanted(call)?;
+    pub(super) fn change(&mut self, call: Call, observer: &mut dyn Observer) -> Result<Changed, Failure> {
+        let other = matches!(call, Call::Apply { .. } | Call::Reload);
+        let mechanisms = matches!(call, Call::SetMechanisms { .. });
+        let mut file = self.wanted(call)?;
+        if let Some(always) = self.desk.as_ref().and_then(|d| d.mechanisms).filter(|_| other) {
+            file.spec.defaults.mechanisms = always;
+        }
         let cores = self.desk.as_ref().map(|d| d.cores.clone()).unwrap_or_default();
         let plan = Plan::build(&file, &cores).map_err(|e| wrong(e.to_string()))?;
         let mut changed = Changed::default();
-        self.change_to(&plan, &mut changed)?;
+        self.change_to(&plan, &mut changed, observer)?;
         let warnings = file.warnings.iter().map(|d| d.message.clone()).collect();
         if let Some(desk) = &mut self.desk {
+            // What is asked for later counts more than what the command line said.
+            desk.mechanisms = desk.mechanisms.filter(|_| !mechanisms);
             desk.file = file;
         }
         changed.warnings = if changed.changed.is_empty() { Vec::new() } else { warnings };
@@ -55,73 +61,90 @@ impl Supervisor<'_> {
             }
             edit => {
                 let file = serde_json::to_value(&desk.file).map_err(|e| wrong(e.to_string()))?;
-                (edited(file, &edit, &self.plan)?.to_string().into_bytes(), desk.file.source.name().to_owned())
+                let name = format!("{} as changed", desk.path.display());
+                (edited(file, &edit, &self.plan)?.to_string().into_bytes(), PathBuf::from(name))
             }
         };
         (desk.load)(&bytes, Path::new(&name)).map_err(wrong)
     }
 
     /// Makes the run what `new` says.
-    fn change_to(&mut self, new: &Plan, changed: &mut Changed) -> Result<(), Failure> {
-        if let Some(what) = differs(&self.plan, new) {
-            return Err(Fault::new(Word::Unsupported, format!("{what} cannot change while the chains run"))
-                .hint("start the run anew with the other file")
-                .into());
+    fn change_to(&mut self, new: &Plan, changed: &mut Changed, observer: &mut dyn Observer) -> Result<(), Failure> {
+        let mut laid = self.plan.overlay(new);
+        self.can_be_laid(&laid, new)?;
+        let old = self.plan.clone();
+        let rules = |c: &usize| old.chains.get(*c).is_some_and(|o| o.matches != laid.plan.chains[*c].matches);
+        let order = laid.plan.chains_in_force();
+        let rules: Vec<usize> = order.iter().copied().filter(rules).collect();
+        let structure = !(laid.opened.is_empty() && laid.closed.is_empty());
+        // Rules that no classifier takes are refused before anything is changed.
+        let ingress = dataplane::ingress(&laid.plan, &self.fabric);
+        let ingress = if structure { Vec::new() } else { ingress.map_err(wrong)? };
+        let undo = self.reschedule(&mut laid, new, changed)?;
+        let (mechanisms, watermarks) = (old.mechanisms != new.mechanisms, old.backpressure != new.backpressure);
+        if mechanisms {
+            changed.changed.push(format!("mechanisms: {}", new.mechanisms.word()));
         }
-        // Classifiers are built here, beside the ones in use.
-        let rules: Vec<usize> =
-            (0..new.chains.len()).filter(|&c| self.plan.chains[c].matches != new.chains[c].matches).collect();
-        let ports: Vec<usize> = rules.iter().map(|&c| new.chains[c].ingress).collect();
-        let mut classifiers = Vec::new();
-        for port in (0..new.ports.len()).filter(|p| ports.contains(p)) {
-            let classifier =
-                classifier(new, port).map_err(|e| wrong(format!("the rules of port {}: {e}", new.ports[port].name)))?;
-            classifiers.push((port, classifier));
+        if watermarks {
+            changed.changed.push("backpressure".to_owned());
         }
-        self.reschedule(new, changed)?;
-        if !classifiers.is_empty() {
-            let (answer, answered) = channel();
-            self.command(Command::Classify(classifiers, answer))?;
-            // What was in use is dropped here, not on the data path.
-            drop(answered.recv().map_err(|_| RunError::DataPath)?);
-            changed.changed.extend(rules.iter().map(|&c| format!("{}: match", new.chains[c].name)));
+        if mechanisms || watermarks {
+            if !structure {
+                self.order(Order::Grow(Arc::new(laid.plan.clone()), self.fabric.clone(), None));
+            }
         }
-        self.plan = Arc::new(new.clone());
+        if structure {
+            if let Err(failure) = self.restructure(&laid, changed, observer) {
+                self.unschedule(undo);
+                changed.changed.clear();
+                return Err(failure);
+            }
+        } else if !rules.is_empty() || order != old.chains_in_force() {
+            self.change_over(ingress, &[])?;
+        }
+        if order != old.chains_in_force() && !structure {
+            changed.changed.push("the order of chains".to_owned());
+        }
+        changed.changed.extend(rules.iter().map(|&c| format!("chain {}: match", laid.plan.chains[c].name)));
+        if !structure {
+            self.plan = Arc::new(laid.plan);
+        }
         Ok(())
     }
 
-    /// Schedules instances as `new` says; all or none.
-    fn reschedule(&mut self, new: &Plan, changed: &mut Changed) -> Result<(), Failure> {
-        let Some(operator) = self.control.as_ref().map(|c| c.operator()) else { return Ok(()) };
-        let mut undo: Vec<(&str, Scheduling)> = Vec::new();
-        let old = self.plan.clone();
-        for (then, now) in old.instances.iter().zip(&new.instances) {
-            let Some(nf) = now.nfs.first().map(|n| new.nfs[*n].name.as_str()) else { continue };
+    /// Schedules instances that stay as `new` says; all or none. Returns what undoes it.
+    fn reschedule(&mut self, laid: &mut Overlay, new: &Plan, changed: &mut Changed) -> Result<Undo, Failure> {
+        let mut undo: Undo = Vec::new();
+        let Some(operator) = self.control.as_ref().map(|c| c.operator()) else { return Ok(undo) };
+        for &(id, k) in &laid.kept {
+            let (then, now) = (&mut laid.plan.instances[id], &new.instances[k]);
+            let Some(nf) = now.nfs.first().map(|n| new.nfs[*n].name.clone()) else { continue };
             for (change, back) in steps(then, now) {
-                if let Err(why) = operator.change(nf, change) {
-                    for (nf, back) in undo.into_iter().rev() {
-                        // What was in force a moment ago.
-                        let _ = operator.change(nf, back);
-                    }
+                if let Err(why) = operator.change(&nf, change) {
+                    self.unschedule(undo);
                     changed.changed.clear();
-                    return Err(Fault::new(Word::Refused, format!("{}: {why}", now.name))
-                        .hint("nothing was changed")
-                        .into());
+                    let fault = Fault::new(Word::Refused, format!("{}: {why}", now.name)).hint("nothing was changed");
+                    return Err(fault.into());
                 }
-                undo.push((nf, back));
+                undo.push((nf.clone(), back));
             }
             changed.changed.extend(words(then, now));
+            (then.sched, then.cores) = (now.sched, now.cores.clone());
         }
-        Ok(())
+        Ok(undo)
+    }
+
+    fn unschedule(&self, undo: Undo) {
+        let Some(operator) = self.control.as_ref().map(|c| c.operator()) else { return };
+        for (nf, back) in undo.into_iter().rev() {
+            // What was in force a moment ago.
+            let _ = operator.change(&nf, back);
+        }
     }
 }
 
-/// The classifier of a port, over the chains that begin there, in their order.
-fn classifier(plan: &Plan, port: usize) -> Result<Classifier, String> {
-    let chains = plan.chains.iter().enumerate().filter(|(_, c)| c.ingress == port);
-    let chains: Vec<(u16, &Match)> = chains.map(|(id, c)| (id as u16, &c.matches)).collect();
-    Classifier::new(&chains).map_err(|e| e.to_string())
-}
+/// What puts NFs back as they were, in the order in which they were changed.
+type Undo = Vec<(String, Scheduling)>;
 
 /// What is to be done to an instance, and what undoes it.
 fn steps(then: &InstancePlan, now: &InstancePlan) -> Vec<(Scheduling, Scheduling)> {
@@ -155,31 +178,4 @@ fn words(then: &InstancePlan, now: &InstancePlan) -> Vec<String> {
         words.push(format!("{}: {}", now.name, fields.join(", ")));
     }
     words
-}
-
-/// What differs between two plans that cannot be changed in a run.
-fn differs(old: &Plan, new: &Plan) -> Option<String> {
-    let bare = |i: &InstancePlan| InstancePlan {
-        cores: Vec::new(),
-        shares_core: false,
-        sched: Default::default(),
-        ..i.clone()
-    };
-    let same_chains = old.chains.len() == new.chains.len()
-        && old.chains.iter().zip(&new.chains).all(|(a, b)| {
-            let b = chainline_chain::plan::ChainPlan { matches: a.matches.clone(), ..b.clone() };
-            *a == b
-        });
-    let found = [
-        ("the manager's core", old.manager_core == new.manager_core),
-        ("which cores are reserved", old.reserved == new.reserved),
-        ("the mechanisms", old.mechanisms == new.mechanisms),
-        ("the largest frame", old.max_frame_bytes == new.max_frame_bytes),
-        ("the number of buffers", old.buffers == new.buffers),
-        ("ports", old.ports == new.ports),
-        ("NFs", old.nfs == new.nfs),
-        ("how NFs are hosted", old.instances.iter().map(bare).eq(new.instances.iter().map(bare))),
-        ("the paths of chains", same_chains && old.edges == new.edges),
-    ];
-    found.into_iter().find(|(_, same)| !same).map(|(what, _)| what.to_owned())
 }

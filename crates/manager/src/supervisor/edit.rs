@@ -28,6 +28,21 @@ pub(super) fn edited(mut file: Value, call: &Call, plan: &Plan) -> Result<Value,
                 for_members(&mut file, plan, i, |nf| _ = nf.insert("cores".into(), json!(cores)))?;
             }
         }
+        Call::SetMechanisms { mechanisms } => {
+            let spec = file.pointer_mut("/spec").and_then(Value::as_object_mut);
+            if let Some(spec) = spec {
+                spec.entry("defaults").or_insert_with(|| json!({}))["mechanisms"] = json!(mechanisms);
+            }
+        }
+        Call::SetWatermarks { backpressure } => {
+            let spec = file.pointer_mut("/spec").and_then(Value::as_object_mut);
+            if let Some(spec) = spec {
+                let defaults = spec.entry("defaults").or_insert_with(|| json!({}));
+                for (field, value) in backpressure {
+                    defaults["backpressure"][field.as_str()] = value.clone();
+                }
+            }
+        }
         Call::SetRules { chain, matches } => {
             chain_of(&mut file, chain)?.insert("match".into(), matches.clone());
         }
@@ -43,24 +58,26 @@ pub(super) fn edited(mut file: Value, call: &Call, plan: &Plan) -> Result<Value,
 
 /// The instances that a target stands for.
 fn instances(of: &Target, plan: &Plan) -> Result<Vec<usize>, Fault> {
+    let chains = || plan.chains_in_force().into_iter().map(move |c| &plan.chains[c]);
+    let nfs = || (0..plan.nfs.len()).filter(move |n| plan.has_nf(*n)).map(move |n| &plan.nfs[n]);
     let mut all: Vec<usize> = match of {
-        Target::Nf(name) => plan.nfs.iter().filter(|n| n.name == *name).map(|n| n.instance).collect(),
+        Target::Nf(name) => nfs().filter(|n| n.name == *name).map(|n| n.instance).collect(),
         Target::Chain(name) => {
-            let chains = plan.chains.iter().filter(|c| c.name == *name);
+            let chains = chains().filter(|c| c.name == *name);
             chains.flat_map(|c| &c.hops).map(|nf| plan.nfs[*nf].instance).collect()
         }
-        Target::Core(core) => (0..plan.instances.len()).filter(|&i| plan.instances[i].cores.contains(core)).collect(),
+        Target::Core(core) => nfs().map(|n| n.instance).filter(|&i| plan.instances[i].cores.contains(core)).collect(),
     };
     all.sort_unstable();
     all.dedup();
     if all.is_empty() {
         return Err(match of {
-            Target::Nf(name) => missing("NF", name, plan.nfs.iter().map(|n| n.name.as_str())),
-            Target::Chain(name) if plan.chains.iter().any(|c| c.name == *name) => Fault::new(
+            Target::Nf(name) => missing("NF", name, nfs().map(|n| n.name.as_str())),
+            Target::Chain(name) if chains().any(|c| c.name == *name) => Fault::new(
                 Word::Wrong,
                 format!("found the chain `{name}`, which has no NFs; expected one that has some"),
             ),
-            Target::Chain(name) => missing("chain", name, plan.chains.iter().map(|c| c.name.as_str())),
+            Target::Chain(name) => missing("chain", name, chains().map(|c| c.name.as_str())),
             Target::Core(core) => {
                 Fault::new(Word::Wrong, format!("found core {core}, on which no NF may run; expected one of theirs"))
                     .hint("`list` shows the cores of each instance")

@@ -62,6 +62,12 @@ pub(super) struct Instance {
     pub restarts: u64,
     /// From spawn to running, the first time.
     pub start_ns: Option<u64>,
+    /// It was started while the chains ran.
+    pub late: bool,
+    /// Why it could not be started then.
+    pub failed: Option<String>,
+    /// It is not to come back.
+    pub gone: bool,
     /// Why the manager killed it, if it did.
     pub killed_for: Option<String>,
     last_words: Option<String>,
@@ -104,6 +110,9 @@ impl Instance {
             reports: Vec::new(),
             restarts: 0,
             start_ns: None,
+            late: false,
+            failed: None,
+            gone: false,
             killed_for: None,
             last_words: None,
             told_to_stop: false,
@@ -112,6 +121,22 @@ impl Instance {
             usage: Usage::default(),
             before: vec![NfTotals::default(); p.nfs.len()],
         }
+    }
+
+    /// One that is started while the chains run.
+    pub fn late(index: usize, plan: &Plan) -> Self {
+        Self { late: true, ..Self::new(index, plan) }
+    }
+
+    /// It has been ended for good; what it counted stays.
+    pub fn retire(&mut self) {
+        if let Some(page) = self.page.take() {
+            for (i, total) in self.before.iter_mut().enumerate() {
+                total.add(page.nf(i));
+            }
+        }
+        self.tid = None;
+        self.state = State::Ended;
     }
 
     /// Starts it and sends it its setup.

@@ -7,6 +7,7 @@ mod instance;
 mod numbers;
 mod outcome;
 mod remote;
+mod restructure;
 mod steer;
 mod usage;
 
@@ -105,6 +106,12 @@ pub(crate) struct Supervisor<'a> {
     /// The numbers at the end of the last two intervals.
     taken: VecDeque<Taken>,
     desk: Option<Desk>,
+    /// Longest frame that buffers hold, in bytes without FCS.
+    max_frame: u16,
+    /// When the run ends at the latest.
+    ends: Option<Instant>,
+    /// Trials are made: the chains stay as they are.
+    steered: bool,
 }
 
 /// When an instance was last seen to get on.
@@ -163,6 +170,9 @@ impl<'a> Supervisor<'a> {
             done: false,
             taken: VecDeque::new(),
             desk,
+            max_frame,
+            ends: None,
+            steered: false,
         };
         if let Some(what) = missing {
             me.happenings.push(Happening { at_s: 0.0, instance: None, what });
@@ -215,6 +225,7 @@ impl<'a> Supervisor<'a> {
         self.open(observer)?;
         let mut next = self.began + self.options.interval;
         let end = self.options.duration.map(|d| self.began + d);
+        self.ends = end;
         loop {
             let now = Instant::now();
             let deadline = end.map_or(next, |e| e.min(next));
@@ -329,10 +340,19 @@ impl<'a> Supervisor<'a> {
                     self.happened(Some(i), "runs again".into(), observer);
                 }
             }
+            Change::Failed(what) if self.instances[i].late => {
+                self.instances[i].failed = Some(what);
+                self.instances[i].kill("could not be built");
+            }
             Change::Failed(what) => {
                 return Err(RunError::Build { instance: self.instances[i].name.clone(), what });
             }
+            Change::Died(_) if self.instances[i].gone => self.command(Command::Down(i))?,
             Change::Died(why) => {
+                if self.instances[i].late && self.instances[i].start_ns.is_none() {
+                    let what = format!("{}: {why}", self.instances[i].name);
+                    self.instances[i].failed.get_or_insert(what);
+                }
                 self.command(Command::Down(i))?;
                 self.order(Order::Down(i));
                 self.happened(Some(i), why, observer);
@@ -345,7 +365,7 @@ impl<'a> Supervisor<'a> {
     fn revive(&mut self, observer: &mut dyn Observer) -> Result<(), RunError> {
         for i in 0..self.instances.len() {
             let State::Down(at) = self.instances[i].state else { continue };
-            if Instant::now() < at || self.instances[i].start_ns.is_none() {
+            if Instant::now() < at || self.instances[i].start_ns.is_none() || self.instances[i].gone {
                 continue;
             }
             let (answer, answered) = channel();

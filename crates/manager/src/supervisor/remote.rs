@@ -5,7 +5,7 @@ use super::instance::State;
 use super::numbers::Taken;
 use super::{RunError, Supervisor};
 use crate::Observer;
-use chainline_chain::model::File;
+use chainline_chain::model::{File, Mechanisms};
 use chainline_ctl::{
     Call, ChainInfo, ChainStats, Changed, Fault, InstanceInfo, Limits, Listener, NfInfo, NfStats, Overview, PortInfo,
     Server, SocketPath, Stats, Word,
@@ -33,6 +33,8 @@ pub struct Remote {
     pub file: File,
     /// The cores that the plan was built for.
     pub cores: Vec<usize>,
+    /// Mechanisms that are in force whatever a file says.
+    pub mechanisms: Option<Mechanisms>,
     /// Reads another chain file.
     pub load: Arc<Load>,
 }
@@ -53,6 +55,7 @@ pub(super) struct Desk {
     /// The one that the run was started with.
     pub path: PathBuf,
     pub cores: Vec<usize>,
+    pub mechanisms: Option<Mechanisms>,
     pub load: Arc<Load>,
     stats: Option<(Instant, Value)>,
 }
@@ -67,9 +70,9 @@ impl Desk {
                 return Err(RunError::Control(format!("{}: {e}", path.display())));
             }
         };
-        let Remote { file, cores, load, .. } = remote.clone();
+        let Remote { file, cores, mechanisms, load, .. } = remote.clone();
         let path = file.source.name().to_owned();
-        Ok((Self { listener, server: None, file, path, cores, load, stats: None }, missing))
+        Ok((Self { listener, server: None, file, path, cores, mechanisms, load, stats: None }, missing))
     }
 
     /// Begins to listen.
@@ -139,13 +142,14 @@ impl Supervisor<'_> {
     fn overview(&self) -> Overview {
         let plan = &self.plan;
         let ports = plan.ports.iter().map(|p| PortInfo { name: p.name.clone(), kind: p.spec.word().to_owned() });
-        let nfs = plan.nfs.iter().map(|n| NfInfo {
+        let nfs = (0..plan.nfs.len()).filter(|n| plan.has_nf(*n)).map(|n| &plan.nfs[n]).map(|n| NfInfo {
             name: n.name.clone(),
             kind: n.kind.clone(),
             instance: plan.instances[n.instance].name.clone(),
             divert: n.divert.clone(),
         });
-        let instances = plan.instances.iter().zip(&self.instances).map(|(p, i)| InstanceInfo {
+        let there = plan.instances.iter().zip(&self.instances).filter(|(_, i)| !i.gone);
+        let instances = there.map(|(p, i)| InstanceInfo {
             name: p.name.clone(),
             host: word(&p.host),
             state: state(&i.state).to_owned(),
@@ -154,7 +158,7 @@ impl Supervisor<'_> {
             sched: serde_json::to_value(p.sched).unwrap_or_default(),
             restarts: i.restarts,
         });
-        let chains = plan.chains.iter().map(|c| {
+        let chains = plan.chains_in_force().into_iter().map(|c| &plan.chains[c]).map(|c| {
             let ends = [&plan.ports[c.ingress].name, &plan.ports[c.egress].name];
             let hops = c.hops.iter().map(|n| &plan.nfs[*n].name);
             ChainInfo {
@@ -207,17 +211,21 @@ impl Supervisor<'_> {
             p50_ns: c.latency_ns.map(|l| l.p50),
             p99_ns: c.latency_ns.map(|l| l.p99),
         });
-        let nfs = interval.nfs.into_iter().zip(&now.totals).map(|(n, totals)| NfStats {
-            name: n.name,
-            received: totals.received,
-            transmitted: totals.passed,
-            pps: n.pps,
-            dropped_pps: n.dropped_pps,
-            queue: n.queue,
-            cpu_share: n.cpu_share,
-            cost_ns: n.cost_ns,
-            held: n.held,
-        });
+        let nfs = interval
+            .nfs
+            .into_iter()
+            .zip((0..self.plan.nfs.len()).filter(|n| self.plan.has_nf(*n)).map(|n| &now.totals[n]))
+            .map(|(n, totals)| NfStats {
+                name: n.name,
+                received: totals.received,
+                transmitted: totals.passed,
+                pps: n.pps,
+                dropped_pps: n.dropped_pps,
+                queue: n.queue,
+                cpu_share: n.cpu_share,
+                cost_ns: n.cost_ns,
+                held: n.held,
+            });
         let last = &self.happenings[self.happenings.len().saturating_sub(HAPPENINGS)..];
         Stats {
             at_s: self.began.elapsed().as_secs_f64(),

@@ -55,6 +55,7 @@ impl Supervisor<'_> {
 
     /// Makes trials until no more are ordered.
     pub fn steer(mut self, orders: &mut dyn Orders, observer: &mut dyn Observer) -> Result<Report, RunError> {
+        self.steered = true;
         self.start(observer)?;
         self.began = Instant::now();
         let (answer, answered) = channel();
