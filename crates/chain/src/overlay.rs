@@ -184,7 +184,7 @@ impl<'a> Laying<'a> {
     fn lay(self) -> Overlay {
         let Self { old, new, instances: kept, chains: kept_chains } = &self;
         let mut plan: Plan = (*old).clone();
-        plan.mechanisms = new.mechanisms;
+        (plan.mechanisms, plan.backpressure) = (new.mechanisms, new.backpressure);
         let number = |list: &[Option<usize>], mut next: usize| -> Vec<usize> {
             let ids = list.iter().map(|id| {
                 id.unwrap_or_else(|| {

@@ -25,7 +25,7 @@ impl Id {
 }
 
 /// The names of all methods.
-pub const METHODS: [&str; 13] = [
+pub const METHODS: [&str; 14] = [
     "list",
     "stats",
     "file",
@@ -33,6 +33,7 @@ pub const METHODS: [&str; 13] = [
     "set_priority",
     "set_cores",
     "set_mechanisms",
+    "set_watermarks",
     "set_rules",
     "set_path",
     "add",
@@ -80,6 +81,12 @@ pub enum Call {
         /// As `defaults.mechanisms` in the chain file.
         #[schemars(with = "model::Mechanisms")]
         mechanisms: String,
+    },
+    /// Changes when overloaded chains shed at their entry.
+    SetWatermarks {
+        /// Fields of `defaults.backpressure` in the chain file; what is left out stays as it is.
+        #[schemars(with = "model::Backpressure")]
+        backpressure: Map<String, Value>,
     },
     /// Changes which packets belong to a chain.
     SetRules {
@@ -248,6 +255,7 @@ mod tests {
             Call::SetPriority { of: Target::Nf("fw".into()), priority: 9 },
             Call::SetCores { of: Target::Chain("web".into()), cores: vec![1, 2] },
             Call::SetMechanisms { mechanisms: "weights".into() },
+            Call::SetWatermarks { backpressure: [("high".to_owned(), json!(0.7))].into_iter().collect() },
             Call::SetRules { chain: "web".into(), matches: json!({"dst_port": [80, "8000-8999"]}) },
             Call::SetPath { chain: "web".into(), path: vec!["in".into(), "out".into()] },
             Call::Add(Add { chains: vec![json!({"name": "x"})], ..Add::default() }),

@@ -145,6 +145,10 @@ fn mechanisms_change_under_load() {
     assert_eq!(desk.json("file")["spec"]["defaults"]["mechanisms"], "default");
     assert_eq!(started("backpressure"), 2);
     until_flows(&desk, &mut run, "web");
+    assert_eq!(desk.json("set-watermarks --high 0.9 --low 0.5")["changed"], json!(["backpressure"]));
+    assert_eq!(desk.json("file")["spec"]["defaults"]["backpressure"]["low"], 0.5);
+    assert_eq!(desk.ctl("set-watermarks --low 0.95").status.code(), Some(2), "low above high");
+    until_flows(&desk, &mut run, "web");
     desk.ctl("set-mechanisms most").assert_no_crash("most");
     let report = run.finish();
     assert_eq!(report["control"]["mechanisms"], "backpressure");

@@ -311,11 +311,8 @@ impl Loop {
                     // It meets nobody any more.
                     self.cores[i].clear();
                 }
-                let weights = self.from.plan.mechanisms.weights();
-                self.from = Sources::new(plan, fabric, self.from.gauges.clone());
-                self.rearm(weights);
-                self.regroup();
-                self.press();
+                let gauges = self.from.gauges.clone();
+                self.look_at(Sources::new(plan, fabric, gauges));
             }
             Order::Begin => self.reserve(),
             Order::Schedule(nf, change, answer) => _ = answer.send(self.change(&nf, change)),
@@ -331,20 +328,20 @@ impl Loop {
         self.pages.resize(plan.instances.len(), None);
         self.kernel.grow(plan.instances.len());
         self.readings.grow(&plan);
-        let weights = self.from.plan.mechanisms.weights();
         let gauges = gauges.unwrap_or_else(|| self.from.gauges.clone());
-        self.from = Sources::new(plan, fabric, gauges);
-        self.rearm(weights);
-        self.regroup();
-        self.press();
+        self.look_at(Sources::new(plan, fabric, gauges));
     }
 
-    /// Chains, queues or marks have changed: nobody yields, until the new ones say so.
-    fn press(&mut self) {
+    /// Another plan is in force from now on. Nobody yields until its queues say so; limits of chains that stay go on.
+    fn look_at(&mut self, from: Sources) {
         let before = self.pressure.take();
         if let Some(before) = &before {
             before.undo(&self.from, &self.pages);
         }
+        let weights = self.from.plan.mechanisms.weights();
+        self.from = from;
+        self.rearm(weights);
+        self.regroup();
         self.pressure = Pressure::new(&self.from.plan).map(|new| match &before {
             Some(before) => new.follows(before, self.readings.now_ns),
             None => new,

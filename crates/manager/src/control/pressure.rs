@@ -86,13 +86,6 @@ pub struct Pressure {
 }
 
 impl Pressure {
-    /// Goes on with what was counted before the plan was changed.
-    pub fn follow(&mut self, before: &Self) {
-        for (now, then) in self.chains.iter_mut().zip(&before.chains) {
-            (now.throttles, now.throttled_ns) = (then.throttles, then.throttled_ns);
-        }
-    }
-
     /// Of a plan whose mechanisms have backpressure; else nothing, that does nothing.
     pub fn new(plan: &Plan) -> Option<Self> {
         let spec = plan.backpressure;

@@ -81,11 +81,15 @@ impl Supervisor<'_> {
         let ingress = dataplane::ingress(&laid.plan, &self.fabric);
         let ingress = if structure { Vec::new() } else { ingress.map_err(wrong)? };
         let undo = self.reschedule(&mut laid, new, changed)?;
-        if old.mechanisms != new.mechanisms {
+        let (mechanisms, watermarks) = (old.mechanisms != new.mechanisms, old.backpressure != new.backpressure);
+        if mechanisms {
             changed.changed.push(format!("mechanisms: {}", new.mechanisms.word()));
-            if !structure {
-                self.order(Order::Grow(Arc::new(laid.plan.clone()), self.fabric.clone(), None));
-            }
+        }
+        if watermarks {
+            changed.changed.push("backpressure".to_owned());
+        }
+        if (mechanisms || watermarks) && !structure {
+            self.order(Order::Grow(Arc::new(laid.plan.clone()), self.fabric.clone(), None));
         }
         if structure {
             if let Err(failure) = self.restructure(&laid, changed, observer) {

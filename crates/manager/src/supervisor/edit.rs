@@ -34,6 +34,15 @@ pub(super) fn edited(mut file: Value, call: &Call, plan: &Plan) -> Result<Value,
                 spec.entry("defaults").or_insert_with(|| json!({}))["mechanisms"] = json!(mechanisms);
             }
         }
+        Call::SetWatermarks { backpressure } => {
+            let spec = file.pointer_mut("/spec").and_then(Value::as_object_mut);
+            if let Some(spec) = spec {
+                let defaults = spec.entry("defaults").or_insert_with(|| json!({}));
+                for (field, value) in backpressure {
+                    defaults["backpressure"][field.as_str()] = value.clone();
+                }
+            }
+        }
         Call::SetRules { chain, matches } => {
             chain_of(&mut file, chain)?.insert("match".into(), matches.clone());
         }

@@ -103,6 +103,46 @@ impl SetCores {
     }
 }
 
+/// Changes when overloaded chains shed at their entry; what is not given stays as it is.
+#[derive(Debug, clap::Args)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "\
+Example:
+  chainline ctl set-watermarks --high 0.9 --low 0.5"
+)]
+pub struct SetWatermarks {
+    /// The part of a queue from which on it is overloaded, 0 to 1.
+    #[arg(long)]
+    high: Option<f64>,
+    /// The part down to which its chains shed then.
+    #[arg(long)]
+    low: Option<f64>,
+    /// Microseconds that packets may wait in a long queue.
+    #[arg(long)]
+    threshold_us: Option<f64>,
+    /// Microseconds that packets should spend inside a chain under overload.
+    #[arg(long)]
+    target_us: Option<f64>,
+    /// Whether packets are marked \"congestion experienced\".
+    #[arg(long)]
+    ecn: Option<bool>,
+}
+
+impl SetWatermarks {
+    pub fn call(self) -> Call {
+        let fields = [
+            ("high", self.high.map(Value::from)),
+            ("low", self.low.map(Value::from)),
+            ("threshold_us", self.threshold_us.map(Value::from)),
+            ("target_us", self.target_us.map(Value::from)),
+            ("ecn", self.ecn.map(Value::from)),
+        ];
+        let fields = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        Call::SetWatermarks { backpressure: fields.collect() }
+    }
+}
+
 /// Changes which mechanisms against wasted work are in force.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
