@@ -224,9 +224,9 @@ impl Limit {
 /// How many times the target must be for chains that share cores.
 ///
 /// Whether each round takes long as others use the cores, or as the chains are slow, is not to be seen from outside. So
-/// now and then all of them are allowed twice as many packets for a moment. If more get through by it, by the mean of
-/// the factors, the target is stretched; it goes back over some seconds. All at once, since a single one would get more
-/// through at the others' cost.
+/// now and then all of them are allowed twice as many packets for a moment. If more get through by it than before and
+/// after, by the mean of the factors, the target is stretched; it goes back over some seconds. All at once, since a single
+/// one would get more through at the others' cost; and against both sides, since rates of a shared core are uneven.
 #[derive(Clone, Debug)]
 pub struct Stretch {
     times: f64,
@@ -237,6 +237,8 @@ pub struct Stretch {
     left: Vec<Option<u64>>,
     /// The rate of each before, packets a nanosecond.
     before: Vec<Option<f64>>,
+    /// And with twice as many.
+    with: Vec<Option<f64>>,
 }
 
 /// The parts of a trial, each with its begin; of the pause its end.
@@ -249,17 +251,25 @@ enum Trial {
     Settles(u64),
     /// The rate with them is measured.
     With(u64),
+    /// As many as before again; it does not show yet.
+    SettlesAgain(u64),
+    /// The rate without is measured once more.
+    After(u64),
 }
 
-/// Time of each part of a trial.
-const TRIAL_NS: u64 = 20_000_000;
+/// Time in which each rate of a trial is measured.
+const TRIAL_NS: u64 = 40_000_000;
+/// Time until a change of the limit shows.
+const SETTLES_NS: u64 = 20_000_000;
 /// A trial that lets so many times as much through was right.
 const BETTER: f64 = 1.2;
 /// Time between two trials: after one that was right, and at most. The most keeps packets that came during trials, and
 /// took up to twice as long, below one in a hundred.
-const PAUSE_NS: [u64; 2] = [100_000_000, 6_400_000_000];
+const PAUSE_NS: [u64; 2] = [100_000_000, 12_800_000_000];
+/// Time before the first trial: limits have settled by then.
+const FIRST_NS: u64 = 400_000_000;
 /// Time in which a stretched target is forgotten.
-const STRETCH_FORGETS_NS: f64 = 10e9;
+const STRETCH_FORGETS_NS: f64 = 8e9;
 /// The most that a target is stretched.
 const MOST_STRETCH: f64 = 1024.0;
 
@@ -268,32 +278,45 @@ impl Stretch {
     #[must_use]
     pub fn new(chains: usize) -> Self {
         let [pause_ns, _] = PAUSE_NS;
-        let (left, before) = (vec![None; chains], vec![None; chains]);
-        Self { times: 1.0, at_ns: 0, trial: Trial::Pause(pause_ns), pause_ns, left, before }
+        let (left, rates) = (vec![None; chains], vec![None; chains]);
+        Self { times: 1.0, at_ns: 0, trial: Trial::Pause(FIRST_NS), pause_ns, left, before: rates.clone(), with: rates }
     }
 
     /// The factor at `now_ns`; `shows` says [`Limit::shows`] of each chain.
     pub fn step(&mut self, now_ns: u64, shows: impl Fn(usize) -> Option<u64>) -> f64 {
         let passed = now_ns.saturating_sub(std::mem::replace(&mut self.at_ns, now_ns)) as f64;
         self.times = (self.times * (1.0 - passed / STRETCH_FORGETS_NS)).max(1.0);
-        let over = |since: u64| now_ns.saturating_sub(since) >= TRIAL_NS;
+        let over = |since: u64, time: u64| now_ns.saturating_sub(since) >= time;
         match self.trial {
             Trial::Pause(until) if now_ns >= until && (0..self.left.len()).any(|i| shows(i).is_some()) => {
                 self.mark(&shows);
                 self.trial = Trial::Before(now_ns);
             }
-            Trial::Before(since) if over(since) => {
+            Trial::Before(since) if over(since, TRIAL_NS) => {
                 for i in 0..self.before.len() {
                     self.before[i] = self.rate(i, now_ns - since, &shows);
                 }
                 self.trial = Trial::Settles(now_ns);
             }
-            Trial::Settles(since) if over(since) => {
+            Trial::Settles(since) if over(since, SETTLES_NS) => {
                 self.mark(&shows);
                 self.trial = Trial::With(now_ns);
             }
-            Trial::With(since) if over(since) => {
-                let factor = |i| Some(self.rate(i, now_ns - since, &shows)? / self.before[i].filter(|b| *b > 0.0)?);
+            Trial::With(since) if over(since, TRIAL_NS) => {
+                for i in 0..self.with.len() {
+                    self.with[i] = self.rate(i, now_ns - since, &shows);
+                }
+                self.trial = Trial::SettlesAgain(now_ns);
+            }
+            Trial::SettlesAgain(since) if over(since, SETTLES_NS) => {
+                self.mark(&shows);
+                self.trial = Trial::After(now_ns);
+            }
+            Trial::After(since) if over(since, TRIAL_NS) => {
+                let factor = |i: usize| {
+                    let without = self.before[i]?.max(self.rate(i, now_ns - since, &shows)?);
+                    Some(self.with[i]? / Some(without).filter(|rate| *rate > 0.0)?)
+                };
                 let (sum, n) = (0..self.left.len()).filter_map(factor).fold((0.0, 0), |(s, n), f| (s + f, n + 1));
                 if n > 0 && sum > BETTER * f64::from(n) {
                     self.times = (self.times * 2.0).min(MOST_STRETCH);
