@@ -88,10 +88,8 @@ impl Supervisor<'_> {
         if watermarks {
             changed.changed.push("backpressure".to_owned());
         }
-        if mechanisms || watermarks {
-            if !structure {
-                self.order(Order::Grow(Arc::new(laid.plan.clone()), self.fabric.clone(), None));
-            }
+        if (mechanisms || watermarks) && !structure {
+            self.order(Order::Grow(Arc::new(laid.plan.clone()), self.fabric.clone(), None));
         }
         if structure {
             if let Err(failure) = self.restructure(&laid, changed, observer) {
