@@ -238,7 +238,7 @@ fn one_writer_a_file_and_what_is_kept() {
     let all = spec(&path);
     let mut rig = Rig::new(FileSpec { access: Access::Append { keep: Some(4) }, ..all.clone() }, Choice::Auto);
     rig.write(b"x", None).unwrap();
-    let second = Storage::open(&[&[], &[all.clone()]], Choice::Auto, Arc::new(|| {}));
+    let second = Storage::open(&[&[], std::slice::from_ref(&all)], Choice::Auto, Arc::new(|| {}));
     let (nf, why) = second.err().unwrap();
     assert_eq!(nf, 1);
     assert!(why.ends_with("another instance writes to it; expected one writer a file"), "{why}");

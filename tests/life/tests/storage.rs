@@ -134,7 +134,7 @@ fn a_file_that_cannot_be_begun_refuses_the_chain() {
 fn killed_while_packets_wait_for_the_disk() {
     const COUNT: u64 = 3_000;
     let scene = Scene::new(HOST);
-    scene.script("log", &["kill 100", "kill 150"]);
+    scene.script("waits", &["kill 100", "kill 150"]);
     let spec = format!(
         "
   ports:
@@ -143,7 +143,7 @@ fn killed_while_packets_wait_for_the_disk() {
     out: {{sink: {{}}}}
     out2: {{sink: {{}}}}
   nfs:
-    log: {{kind: dying_logger, args: {{script: log, logger: {{file: log.pcapng, sync: hold, flush_ms: 200}}}}}}
+    log: {{kind: dying_logger, args: {{script: waits, logger: {{file: log.pcapng, sync: hold, flush_ms: 200}}}}}}
     other: {{kind: logger, args: {{file: other.pcapng, sync: hold, flush_ms: 1}}}}
   chains:
     - {{name: dies, path: [in, log, out]}}
