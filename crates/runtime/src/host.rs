@@ -138,6 +138,10 @@ impl Host {
 
     /// Whether there is anything to do: asked before sleeping.
     pub(crate) fn may_go_on(&mut self) -> bool {
+        // Told to stop, it only rests while what is in its queues waits for a file.
+        if self.page.control().stop.load(Relaxed) != 0 && !self.waits_for_files() {
+            return true;
+        }
         let Self { outlets, storage, holds, page, inlets, .. } = self;
         let mut ready = |(q, inlet): (usize, &mut Inlet)| {
             !yields(page, q)
@@ -145,9 +149,7 @@ impl Host {
                 && (!inlet.blocked || inlet.needs.iter().all(|&o| outlets[o].has_half_free()))
                 && inlet.credit(storage, holds) > 0
         };
-        inlets.iter_mut().enumerate().any(&mut ready)
-            || storage.ready()
-            || (page.control().stop.load(Relaxed) != 0 && !storage.pending())
+        inlets.iter_mut().enumerate().any(&mut ready) || storage.ready()
     }
 
     /// Handles one burst from queue `q`.
