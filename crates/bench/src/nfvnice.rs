@@ -19,7 +19,9 @@ pub const SCENARIOS: &[(&str, &str)] = &[
     ("fig15", include_str!("../sweeps/nfvnice/fig15.yaml")),
     ("fig15-fairness", include_str!("../sweeps/nfvnice/fig15-fairness.yaml")),
     ("fig16", include_str!("../sweeps/nfvnice/fig16.yaml")),
+    ("tuning", include_str!("../sweeps/nfvnice/tuning.yaml")),
     ("load", include_str!("../sweeps/nfvnice/load.yaml")),
+    ("zhang-fig2", include_str!("../sweeps/nfvnice/zhang-fig2.yaml")),
     ("zhang-fig5", include_str!("../sweeps/nfvnice/zhang-fig5.yaml")),
     ("zhang-fig6", include_str!("../sweeps/nfvnice/zhang-fig6.yaml")),
 ];
