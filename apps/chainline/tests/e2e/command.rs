@@ -82,9 +82,11 @@ impl Outcome {
     }
 }
 
-/// A command of ours in this process's network.
+/// A command of ours in this process's network. Its control socket is not where others look for runs.
 pub fn chainline() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_chainline"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_chainline"));
+    command.env("XDG_RUNTIME_DIR", env!("CARGO_TARGET_TMPDIR"));
+    command
 }
 
 /// Runs a command to its end.

@@ -39,7 +39,7 @@ impl Namespace {
     /// `chainline run` in this network.
     pub fn chainline(&self) -> Command {
         let mut command = self.command(env!("CARGO_BIN_EXE_chainline"));
-        command.args(["run", "--quiet", "-o", "json"]);
+        command.args(["run", "--quiet", "-o", "json"]).env("XDG_RUNTIME_DIR", env!("CARGO_TARGET_TMPDIR"));
         command
     }
 

@@ -49,8 +49,8 @@ pub enum Order {
     Up(usize, Arc<Page>, i32),
     /// It is gone.
     Down(usize),
-    /// All run; cores are reserved now.
-    Begin,
+    /// All run; cores are reserved now, and then it answers.
+    Begin(Sender<()>),
     /// Schedule an NF's instance otherwise; the answer is the kernel's refusal, if it refused.
     Schedule(String, Change, Sender<Result<(), String>>),
     /// There is more from now on; what there was is where it was.
@@ -314,7 +314,10 @@ impl Loop {
                 let gauges = self.from.gauges.clone();
                 self.look_at(Sources::new(plan, fabric, gauges));
             }
-            Order::Begin => self.reserve(),
+            Order::Begin(answer) => {
+                self.reserve();
+                let _ = answer.send(());
+            }
             Order::Schedule(nf, change, answer) => _ = answer.send(self.change(&nf, change)),
             Order::End(_) => {}
         }

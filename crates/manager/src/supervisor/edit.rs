@@ -204,8 +204,8 @@ spec:
     c: {kind: forward, isolation: fused}
   chains:
     - {name: x, match: {proto: tcp}, path: [in, a, out]}
-    - {name: y, path: [in, b, c, out]}
-    - {name: z, match: {proto: udp}, path: [in, out]}
+    - {name: y, match: {proto: udp}, path: [in, b, c, out]}
+    - {name: z, path: [in, out]}
 ";
         let file = load(text, Path::new("t.yaml")).unwrap();
         (serde_json::to_value(&file).unwrap(), Plan::build(&file, &[0, 1]).unwrap())

@@ -41,8 +41,6 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(20);
 /// An NF that works on one burst for so long, and had a core for half of this time, hangs.
 const HANG: Duration = Duration::from_secs(1);
-/// Nice value of the data path on a core of its own.
-const FIRST: i8 = -20;
 /// Time for instances to end after they were told to.
 const LAST_ORDERS: Duration = Duration::from_secs(2);
 /// Time for an instance to be built; a full routing table takes seconds.
@@ -199,11 +197,6 @@ impl<'a> Supervisor<'a> {
         for remark in ports.iter().flat_map(|p| p.remarks()) {
             let _ = outbox.send(Event::Remark(remark));
         }
-        // Who polls is the first that the kernel takes a core from, for milliseconds. Where no NF needs the core, what else
-        // runs there gets what the data path leaves, if that may be had.
-        if plan.instances.iter().all(|i| !i.cores.is_empty() && !i.cores.contains(&plan.manager_core)) {
-            let _ = Task { nice: FIRST, ..task }.apply(0);
-        }
         Dataplane::new(plan.clone(), fabric.clone(), tenants, ports, inbox, outbox, gauges)
             .map_err(|error| RunError::Port { name: "(classifier)".into(), error })
     }
@@ -266,7 +259,10 @@ impl<'a> Supervisor<'a> {
     /// Packets flow from now on.
     fn open(&mut self, observer: &mut dyn Observer) -> Result<(), RunError> {
         self.command(Command::Run)?;
-        self.order(Order::Begin);
+        let (reserved, is_reserved) = channel();
+        self.order(Order::Begin(reserved));
+        // A loop that ended has nothing to say.
+        let _ = is_reserved.recv();
         let taken = self.take_numbers()?;
         self.taken.push_back(taken);
         if let Some(desk) = &mut self.desk {

@@ -64,6 +64,8 @@ impl Supervisor<'_> {
         self.command(Command::Prepare(answer))?;
         let prepared = answered.recv().map_err(|_| RunError::DataPath)?;
         self.open(observer)?;
+        // What was said until now is no happening of a trial.
+        self.look(Duration::ZERO, observer)?;
         let mut listened = orders.reply(&Reply::Ready(self.ready(&prepared)));
         while listened && (self.options.stop)() == 0 {
             let reply = match orders.orders().try_recv() {

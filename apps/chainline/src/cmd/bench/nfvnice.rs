@@ -22,8 +22,8 @@ pub struct Nfvnice {
     #[arg(value_name = "SCENARIO", value_parser = names())]
     scenarios: Vec<String>,
     /// Lists the scenarios with their cases, and what this host cannot do of them, and measures nothing.
-    #[arg(long, conflicts_with = "print")]
-    list: bool,
+    #[arg(long = "list", conflicts_with = "print")]
+    only_list: bool,
     /// Prints the scenarios as files for `bench run`, and measures nothing.
     #[arg(long)]
     print: bool,
@@ -67,7 +67,7 @@ impl Nfvnice {
         for (name, text) in scenarios {
             let file = format!("nfvnice-{name}.yaml");
             let mut spec = sweep::load(text.as_bytes(), Path::new(&file))?.spec;
-            if self.list {
+            if self.only_list {
                 if self.common.quick() {
                     spec.hurry();
                 }
@@ -78,7 +78,7 @@ impl Nfvnice {
             let file = InputFile { name: file, text: (*text).to_owned() };
             jobs.push(Job { name: (*name).to_owned(), file, dir: Path::new(""), spec, cached: true });
         }
-        if self.list {
+        if self.only_list {
             if wanted(tcp::NAME) {
                 output::text(&format!("{}: {}\n", tcp::NAME, tcp::TITLE))?;
             }
