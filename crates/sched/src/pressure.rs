@@ -144,7 +144,7 @@ pub struct Progress {
 /// which they leave times that time; and the least on top. That it is on top makes chains with the same cores come to
 /// the same number: without, each division between them would be as good as any other.
 ///
-/// The rate is learnt only while there is a standing backlog: for [`STANDING_NS`] never less inside than half of what the
+/// The rate is learnt only while there is a standing backlog: for 20 ms never less inside than half of what the
 /// target is worth. Without, it would be that of the source. And a chain that keeps up, but for a moment when somebody
 /// else had its core, is to lose nothing: then the limit grows until it is none. So a chain that stood still, or was
 /// short of packets, finds out that it can go.

@@ -126,7 +126,12 @@ impl Supervisor<'_> {
             Call::Stats => self.stats(),
             Call::File => value(&self.desk.as_ref().map(|d| &d.file)),
             change => {
-                let changed = self.change(change, observer)?;
+                let changed = self.change(change, observer);
+                // Whoever asks next sees what it came to.
+                if let Some(desk) = &mut self.desk {
+                    desk.stats = None;
+                }
+                let changed = changed?;
                 self.announce(&changed, observer);
                 value(&changed)
             }
