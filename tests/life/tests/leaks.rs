@@ -40,7 +40,10 @@ fn fifty_restarts() {
     let restarts: u64 = report.nfs.values().map(|nf| nf.restarts).sum();
     assert_eq!(restarts, 2 * NFS as u64, "{}", shown(&report));
     // The control loop may have a file or two of the kernel's open at the moment; a leak would be one for each restart.
-    assert!(running > before.0 && draining < running + 5, "{running} at the start, {draining} after {restarts} restarts");
+    assert!(
+        running > before.0 && draining < running + 5,
+        "{running} at the start, {draining} after {restarts} restarts"
+    );
     assert_eq!((processes::open_fds(), maps(), processes::nfs_of(std::process::id())), before);
     // Lives 3 to 5 of each: one more run, of NFs that die again.
     scene.run(&spec, &mut silent());

@@ -64,6 +64,10 @@ pub struct Readings {
     pub now_ns: u64,
     /// Milliseconds since the loop began, as far as it came to do something in them.
     pub tick: u64,
+    /// No packet came since the last reading, and no queue has any.
+    pub idle: bool,
+    /// Packets received by all chains.
+    received: u64,
     /// Packets in each queue, by edge.
     pub queues: Vec<u32>,
     /// By chain.
@@ -102,6 +106,8 @@ impl Readings {
         Self {
             now_ns: 0,
             tick: 0,
+            idle: false,
+            received: 0,
             queues: vec![0; plan.edges.len()],
             chains: vec![ChainReading::default(); plan.chains.len()],
             nfs: vec![NfReading::default(); plan.nfs.len()],
@@ -135,6 +141,8 @@ impl Readings {
         for (len, ring) in self.queues.iter_mut().zip(&from.fabric.rings) {
             *len = ring.len();
         }
+        let received = from.gauges.iter().fold(0u64, |sum, g| sum.wrapping_add(g.received()));
+        self.idle = received == std::mem::replace(&mut self.received, received) && self.queues.iter().all(|n| *n == 0);
         for (chain, gauge) in self.chains.iter_mut().zip(from.gauges.iter()) {
             chain.offered_pps = chain.offered.add(now_ns, gauge.received());
             chain.shed_pps = chain.shed.add(now_ns, gauge.shed());
