@@ -98,5 +98,11 @@ grep -h '^skipped: ' "$logs"/*.log 2>/dev/null | sort | uniq -c
 echo
 echo "${#passed[@]} steps passed, ${#failed[@]} failed, ${#skipped[@]} skipped, $SECONDS s"
 for s in "${skipped[@]}"; do echo "  skipped: $s"; done
-for s in "${failed[@]}"; do echo "  FAILED:  $s"; done
+for s in "${failed[@]}"; do
+    echo "  FAILED:  $s"
+    # Which tests, and their words: whoever reads only the end of this has them.
+    log=$logs/${s//[^a-z0-9]/-}.log
+    grep -E '^test .* FAILED$' "$log" | sed 's/^/    /'
+    grep -A 6 -E "panicked at" "$log" | head -n 60 | sed 's/^/      /'
+done
 ((${#failed[@]} == 0))
