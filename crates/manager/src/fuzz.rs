@@ -3,7 +3,7 @@
 //! Functions here panic when a promise is broken.
 
 use crate::buffers::{Buffers, Refused};
-use crate::ports::{Capture, CaptureReader, PORT_BURST, Port, PortError};
+use crate::ports::{Capture, CaptureReader, Frames, PORT_BURST, Port, PortError};
 use chainline_chain::model::{Laps, Pcap, Prefix, Rate, Rewrite};
 use chainline_shm::{BufId, Clock, Desc, Region};
 use std::collections::HashMap;
@@ -44,8 +44,8 @@ pub fn capture(path: &Path, rate: Rate) -> Result<usize, PortError> {
     let (mut packets, mut now) = (0, 0u64);
     // Two laps: the second begins where the first one's times end.
     for _ in 0..MAX_PACKETS.min(2 * lap.div_ceil(PORT_BURST) + 64) {
-        let mut got = Vec::new();
-        port.receive(PORT_BURST, now, &mut buffers, &mut |frame| got.push(frame));
+        let mut got = Frames::new();
+        port.receive(PORT_BURST, now, &mut buffers, &mut got);
         for frame in &got {
             assert!(frame.index < BUFFERS && u32::from(frame.off) + u32::from(frame.len) <= stride, "{frame:?}");
             assert!(frame.len <= longest, "{frame:?}");

@@ -28,16 +28,15 @@ pub const fn worth_waking(w: Waiting) -> bool {
 
 impl Producer {
     /// Shows the consumer what was pushed, and wakes it if that is worth it. Returns whether a system call was made.
+    ///
+    /// Without a full fence, which would wait until all that was pushed is in the consumer's reach: a consumer that is just
+    /// falling asleep may be overlooked. The next call sees it, and who makes no next one gives away what it has before it
+    /// rests ([`give_away`]), as the manager does in its sweep.
     #[inline]
     pub fn publish_to(&mut self, bell: &Bell, wake_at: u32, urgent: bool) -> bool {
         let packets = if self.publish() { self.len_at_most() } else { 0 };
         let w = Waiting { packets, wake_at, urgent, overdue: false, stalled: false };
-        // The fence costs as much as some packets: first what is known without it.
-        if !worth_waking(w) {
-            return false;
-        }
-        Bell::publish_fence();
-        self.wake(bell, w)
+        worth_waking(w) && self.wake(bell, w)
     }
 
     /// Wakes the consumer for whatever is in the queue: before this end rests. To be called after

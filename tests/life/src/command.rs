@@ -9,11 +9,26 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{MutexGuard, OnceLock};
 
+/// Whether the program is there and newer than all that it was made of, by the list that cargo keeps beside it. Then it
+/// need not be built: alone it would be with other features than together with all tests, for minutes.
+fn is_current(program: &Path) -> bool {
+    let changed = |path: &Path| path.metadata().and_then(|m| m.modified()).ok();
+    let (Some(built), Ok(list)) = (changed(program), std::fs::read_to_string(program.with_extension("d"))) else {
+        return false;
+    };
+    let sources = list.split_once(": ").map_or("", |(_, sources)| sources).split_whitespace();
+    sources.map(Path::new).all(|source| changed(source).is_some_and(|at| at <= built))
+}
+
 /// The program, built as this test was. `beside` is a program of this package.
 fn program(beside: &str) -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         let dir = Path::new(beside).parent().unwrap();
+        let program = dir.join("chainline");
+        if is_current(&program) {
+            return program;
+        }
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut build = Command::new(cargo);
         build.args(["build", "--quiet", "--package", "chainline", "--bin", "chainline", "--target-dir"]);
@@ -22,7 +37,7 @@ fn program(beside: &str) -> &'static Path {
             build.arg("--release");
         }
         assert!(build.status().unwrap().success(), "{build:?}");
-        dir.join("chainline")
+        program
     })
 }
 

@@ -4,7 +4,7 @@ use super::Dataplane;
 use crate::buffers::Buffers;
 use crate::classifier::Classifier;
 use crate::control::Advice;
-use crate::ports::{Frame, PORT_BURST};
+use crate::ports::{Frame, Frames, PORT_BURST};
 use arrayvec::ArrayVec;
 use chainline_packet::{Layers, flow_hash, parse};
 use chainline_shm::{Bell, BufId, Desc, HEADROOM, Producer};
@@ -17,7 +17,7 @@ pub struct Ingress {
     classifier: Classifier,
     /// The tenant in whose buffers the port puts packets; others' are copied on.
     home: usize,
-    frames: ArrayVec<Frame, PORT_BURST>,
+    frames: Frames,
     parsed: ArrayVec<(Layers, u32), PORT_BURST>,
     unused: ArrayVec<u32, PORT_BURST>,
 }
@@ -116,9 +116,7 @@ impl Dataplane {
         }
         let frames = &mut ingress.frames;
         frames.clear();
-        port.receive(max as usize, now, &mut tenants[ingress.home], &mut |f| {
-            let _ = frames.try_push(f);
-        });
+        port.receive(max as usize, now, &mut tenants[ingress.home], frames);
         if frames.is_empty() {
             return 0;
         }

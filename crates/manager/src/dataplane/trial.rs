@@ -3,8 +3,7 @@
 
 use super::Dataplane;
 use super::ledger::{ChainLedger, Span, latencies};
-use crate::ports::{Checked, Drive, Frame, Made, PORT_BURST, Port, PortLoss, Sink, Times};
-use arrayvec::ArrayVec;
+use crate::ports::{Checked, Drive, Frames, Made, PORT_BURST, Port, PortLoss, Sink, Times};
 use chainline_shm::clock::ticks;
 use hdrhistogram::Histogram;
 use std::sync::mpsc::Sender;
@@ -117,10 +116,8 @@ impl Dataplane {
         latency: Option<&mut Histogram<u64>>,
     ) -> u64 {
         let buffers = &mut self.tenants[crate::home_of(&self.plan, &self.fabric, port)];
-        let mut frames: ArrayVec<Frame, PORT_BURST> = ArrayVec::new();
-        source.receive(PORT_BURST, now, buffers, &mut |f| {
-            let _ = frames.try_push(f);
-        });
+        let mut frames = Frames::new();
+        source.receive(PORT_BURST, now, buffers, &mut frames);
         Sink::default().send(&frames, buffers);
         if let Some(h) = latency {
             let now = ticks();

@@ -1,7 +1,7 @@
 //! Capture files: read with libpcap (pcap and pcapng, any precision), written by [`PcapWriter`].
 
 use super::pace::Pace;
-use super::{Frame, PORT_BURST, PcapWriter, Port, PortError, PortLoss};
+use super::{Frame, Frames, PORT_BURST, PcapWriter, Port, PortError, PortLoss};
 use crate::buffers::Buffers;
 use chainline_chain::model::{self, Laps, Rate};
 use chainline_shm::{BufId, Clock, Desc, HEADROOM};
@@ -39,9 +39,9 @@ impl Capture {
 }
 
 impl Port for Capture {
-    fn receive(&mut self, max: usize, now: u64, buffers: &mut Buffers, got: &mut dyn FnMut(Frame)) {
+    fn receive(&mut self, max: usize, now: u64, buffers: &mut Buffers, frames: &mut Frames) {
         if let Some(r) = &mut self.reader {
-            r.receive(max, now, buffers, got);
+            r.receive(max, now, buffers, frames);
         }
     }
     fn send(&mut self, frames: &[Frame], buffers: &mut Buffers) -> usize {
@@ -212,7 +212,7 @@ impl CaptureReader {
 }
 
 impl CaptureReader {
-    fn receive(&mut self, max: usize, now: u64, buffers: &mut Buffers, got: &mut dyn FnMut(Frame)) {
+    fn receive(&mut self, max: usize, now: u64, buffers: &mut Buffers, frames: &mut Frames) {
         if self.next == self.records.len() {
             if self.laps_left == 0 {
                 return;
@@ -259,7 +259,7 @@ impl CaptureReader {
             if let Some(buf) = loan.take(desc) {
                 buf[usize::from(HEADROOM)..][..data.len()].copy_from_slice(data);
             }
-            got(Frame { index, off: HEADROOM, len: r.len, hash: Some(r.hash), at });
+            frames.push(Frame { index, off: HEADROOM, len: r.len, hash: Some(r.hash), at });
             self.next += 1;
         }
     }

@@ -1,6 +1,6 @@
 //! A DPDK device: kernel interfaces, memif, NICs, and whatever else DPDK has a driver for.
 
-use super::{Frame, PORT_BURST, Port, PortError, PortLoss};
+use super::{Frame, Frames, PORT_BURST, Port, PortError, PortLoss};
 use crate::buffers::Buffers;
 use chainline_chain::model::{MemifRole, Port as Spec};
 use chainline_dpdk::{EthConfig, EthDev, Frame as DpdkFrame, Pool};
@@ -60,11 +60,10 @@ fn exists(interface: &str) -> Result<(), PortError> {
 }
 
 impl Port for Device {
-    fn receive(&mut self, max: usize, now: u64, _: &mut Buffers, got: &mut dyn FnMut(Frame)) {
+    fn receive(&mut self, max: usize, now: u64, _: &mut Buffers, frames: &mut Frames) {
         let n = self.dev.rx(&mut self.frames[..max.min(PORT_BURST)]);
-        for f in &self.frames[..n] {
-            got(Frame { index: f.index, off: f.off, len: f.len, hash: None, at: now });
-        }
+        let arrived = self.frames[..n].iter();
+        frames.extend(arrived.map(|f| Frame { index: f.index, off: f.off, len: f.len, hash: None, at: now }));
     }
 
     fn send(&mut self, frames: &[Frame], _: &mut Buffers) -> usize {

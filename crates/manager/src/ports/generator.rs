@@ -1,13 +1,14 @@
 //! Makes packets: on its own, or, in a steered run, one trial after the other.
 
 use super::pace::Pace;
-use super::{Frame, PORT_BURST, Port, PortError, PortLoss};
+use super::{Frame, Frames, PORT_BURST, Port, PortError, PortLoss};
 use crate::buffers::Buffers;
 use crate::dataplane::Span;
 use crate::traffic::{self, Traffic};
 use chainline_chain::model;
+use chainline_shm::region::Loan;
 use chainline_shm::{BufId, Clock, Desc, HEADROOM};
-use chainline_workload::{Stamp, Workload, stamp_at};
+use chainline_workload::{self as workload, Stamp, Workload, stamp_at};
 use std::path::Path;
 
 /// How a trial drives a generator.
@@ -190,18 +191,34 @@ impl Generator {
         made
     }
 
-    /// A frame that was due at `at` is made.
+    /// `n` frames that were due at `at` are made.
     #[inline]
-    fn count(made: &mut Made, window: Span, at: u64, now: u64) {
+    fn count(made: &mut Made, window: Span, at: u64, now: u64, n: u64) {
         if window.has(at) {
-            made.made += 1;
+            made.made += n;
             made.worst_late = made.worst_late.max(now.saturating_sub(at));
         }
     }
 }
 
+/// Writes `frame` into buffer `index`. Returns it as the data path knows it, and the buffer from its first byte on.
+#[inline(always)]
+fn put<'a>(loan: &mut Loan<'a>, index: u32, at: u64, frame: &workload::Frame<'_>) -> (Frame, Option<&'a mut [u8]>) {
+    let desc = Desc { buf: BufId::new(index, 0), off: HEADROOM, len: frame.len, ..Desc::default() };
+    let mut data = loan.take(desc).and_then(|buf| buf.get_mut(usize::from(HEADROOM)..));
+    if let Some(data) = &mut data {
+        match data.first_chunk_mut::<64>() {
+            // A whole line at once: the processor need not read what it overwrites.
+            Some(line) if frame.len <= 64 => *line = frame.head.0,
+            // The region's buffers hold the largest frame of the mix.
+            _ => _ = frame.write(data),
+        }
+    }
+    (Frame { index, off: HEADROOM, len: frame.len, hash: Some(frame.flow_hash), at }, data)
+}
+
 impl Port for Generator {
-    fn receive(&mut self, max: usize, now: u64, buffers: &mut Buffers, got: &mut dyn FnMut(Frame)) {
+    fn receive(&mut self, max: usize, now: u64, buffers: &mut Buffers, frames: &mut Frames) {
         if !self.started {
             self.pace.start(now);
             self.started = true;
@@ -227,7 +244,7 @@ impl Port for Generator {
                         stamps.write(&mut [], frame.len, frame.flow, at, window.has(at));
                     }
                     made.no_buffer += u64::from(window.has(at));
-                    Self::count(made, window, at, now);
+                    Self::count(made, window, at, now, 1);
                 });
                 self.no_buffer += n as u64;
                 self.left -= n as u64;
@@ -237,23 +254,23 @@ impl Port for Generator {
         self.left -= n as u64;
         let mut next = indexes.iter();
         let mut loan = buffers.open();
+        // The commonest traffic, all of it due now, is counted once a burst.
+        if stamps.is_none() && pace.next().is_none() {
+            Self::count(made, window, now, now, n as u64);
+            return self.workload.burst(n, |frame| {
+                let Some(&index) = next.next() else { return };
+                _ = frames.try_push(put(&mut loan, index, now, &frame).0);
+            });
+        }
         self.workload.burst(n, |frame| {
             let Some(&index) = next.next() else { return };
             let at = pace.take(now);
-            Self::count(made, window, at, now);
-            let desc = Desc { buf: BufId::new(index, 0), off: HEADROOM, len: frame.len, ..Desc::default() };
-            if let Some(data) = loan.take(desc).and_then(|buf| buf.get_mut(usize::from(HEADROOM)..)) {
-                match data.first_chunk_mut::<64>() {
-                    // A whole line at once: the processor need not read what it overwrites.
-                    Some(line) if frame.len <= 64 => *line = frame.head.0,
-                    // The region's buffers hold the largest frame of the mix.
-                    _ => _ = frame.write(data),
-                }
-                if let Some(stamps) = stamps {
-                    stamps.write(data, frame.len, frame.flow, at, window.has(at));
-                }
+            Self::count(made, window, at, now, 1);
+            let (placed, data) = put(&mut loan, index, at, &frame);
+            if let (Some(stamps), Some(data)) = (&mut *stamps, data) {
+                stamps.write(data, frame.len, frame.flow, at, window.has(at));
             }
-            got(Frame { index, off: HEADROOM, len: frame.len, hash: Some(frame.flow_hash), at });
+            _ = frames.try_push(placed);
         });
     }
 

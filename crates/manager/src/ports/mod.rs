@@ -16,9 +16,13 @@ pub use pcap_writer::PcapWriter;
 pub use sink::Sink;
 
 use crate::buffers::Buffers;
+use arrayvec::ArrayVec;
 
 /// Packets that a port receives or sends in one call at most.
 pub const PORT_BURST: usize = 64;
+
+/// A burst of frames.
+pub type Frames = ArrayVec<Frame, PORT_BURST>;
 
 /// A frame in a buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,9 +67,9 @@ impl PortLoss {
 
 /// A port that was opened.
 pub trait Port {
-    /// Receives up to `max` frames (at most [`PORT_BURST`]) into buffers and calls `got` with each.
-    fn receive(&mut self, max: usize, now: u64, buffers: &mut Buffers, got: &mut dyn FnMut(Frame)) {
-        let _ = (max, now, buffers, got);
+    /// Receives up to `max` frames into buffers, and adds them to `frames`, which is empty.
+    fn receive(&mut self, max: usize, now: u64, buffers: &mut Buffers, frames: &mut Frames) {
+        let _ = (max, now, buffers, frames);
     }
 
     /// Sends frames; returns how many, from the front, it took. It frees their buffers when it is done with them.
