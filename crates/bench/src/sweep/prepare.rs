@@ -103,10 +103,11 @@ impl Spec {
             None => (base(&self.base), dir.to_owned()),
         };
         pinned(&mut from, &beside);
-        let own = self.base.file.is_none();
+        // Who takes disturbed trials need not push other programs off their cores.
+        let reserves = self.base.file.is_none() && !self.protocol.allow_disturbed;
         let all = with_ideals(self).map_err(PrepareError::Many)?;
         let ready =
-            |(c, ideal): &(_, Option<usize>)| Ok(Case { ideal: *ideal, ..case(&from, own, c, dir, cores, &host)? });
+            |(c, ideal): &(_, Option<usize>)| Ok(Case { ideal: *ideal, ..case(&from, reserves, c, dir, cores, &host)? });
         let cases: Result<Vec<Case>, PrepareError> = all.iter().map(ready).collect();
         // Ideals are known by their places.
         if self.ideal.is_empty() { cases.map(port::beside) } else { cases }
@@ -137,7 +138,7 @@ fn file_says(bytes: &[u8], path: &Path, field: &str) -> bool {
 
 fn case(
     from: &Value,
-    own: bool,
+    reserves: bool,
     combination: &super::Combination,
     dir: &Path,
     cores: &Cores,
@@ -180,7 +181,7 @@ fn case(
     };
     let Some(kind) = kind else {
         // A user's own file is measured as it is.
-        if own {
+        if reserves {
             reserve(&mut file);
         }
         check(&file, host)?;

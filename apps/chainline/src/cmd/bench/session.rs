@@ -33,7 +33,7 @@ pub struct Common {
     #[arg(long)]
     fresh: bool,
     /// When every attempt at a trial was disturbed by other programs, take the least disturbed and say so, rather than
-    /// print no number.
+    /// print no number; other programs are then not kept off the NFs' cores either.
     #[arg(long)]
     allow_disturbed: bool,
     /// Only what must be said.
