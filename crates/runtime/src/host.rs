@@ -156,7 +156,7 @@ impl Host {
     #[inline]
     fn serve(&mut self, q: usize) -> Served {
         let inlet = &mut self.inlets[q];
-        let waiting = inlet.consumer.available(self.batch * 2);
+        let waiting = inlet.consumer.available(self.batch * 3);
         if waiting == 0 {
             return Served::Empty;
         }
@@ -184,6 +184,7 @@ impl Host {
         for i in n..waiting.min(n + self.batch) {
             self.slots.region().prefetch(inlet.consumer.peek(i));
         }
+        inlet.consumer.prefetch(n + self.batch, n + 2 * self.batch);
         inlet.deficit -= n;
         self.page.status().busy.store(n, Relaxed);
         inlet.consumer.release(n);

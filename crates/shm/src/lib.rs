@@ -17,6 +17,7 @@ pub mod handover;
 pub mod mapping;
 pub mod os;
 pub mod page;
+pub mod prefetch;
 pub mod region;
 pub mod ring;
 mod sync;

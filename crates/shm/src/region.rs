@@ -2,6 +2,7 @@
 
 use crate::desc::{Desc, MAX_BUFFERS};
 use crate::mapping::{MapError, Mapping, PageKind};
+use crate::prefetch;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -78,15 +79,19 @@ impl Region {
     /// Asks the processor to fetch the beginning of a frame. Any descriptor will do.
     #[inline]
     pub fn prefetch(&self, d: Desc) {
+        prefetch::to_read(self.beginning(d));
+    }
+
+    /// The same for a frame that is not looked at any more, and whose buffer the next one is soon written into.
+    #[inline]
+    pub fn prefetch_to_write(&self, d: Desc) {
+        prefetch::to_write(self.beginning(d));
+    }
+
+    #[inline]
+    fn beginning(&self, d: Desc) -> *const u8 {
         let at = d.buf.index() as usize * self.stride as usize + usize::from(d.off);
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch is a hint; it does not fault whatever the address is.
-        unsafe {
-            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(self.map.as_ptr().wrapping_add(at).cast());
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = at;
+        self.map.as_ptr().wrapping_add(at)
     }
 }
 

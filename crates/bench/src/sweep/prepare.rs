@@ -106,8 +106,9 @@ impl Spec {
         // Who takes disturbed trials need not push other programs off their cores.
         let reserves = self.base.file.is_none() && !self.protocol.allow_disturbed;
         let all = with_ideals(self).map_err(PrepareError::Many)?;
-        let ready =
-            |(c, ideal): &(_, Option<usize>)| Ok(Case { ideal: *ideal, ..case(&from, reserves, c, dir, cores, &host)? });
+        let ready = |(c, ideal): &(_, Option<usize>)| {
+            Ok(Case { ideal: *ideal, ..case(&from, reserves, c, dir, cores, &host)? })
+        };
         let cases: Result<Vec<Case>, PrepareError> = all.iter().map(ready).collect();
         // Ideals are known by their places.
         if self.ideal.is_empty() { cases.map(port::beside) } else { cases }
