@@ -8,6 +8,7 @@
 //! | other dataplanes are started, asked, stopped, by adapter files | `rivals` |
 //! | processes with deadlines, last words, and no life without ours | `process` |
 //! | what others did on the host meanwhile | `host`, `watch` |
+//! | how far two cores are from each other | `core_to_core` |
 //! | benchmark files: factors, and the chain files made of them | `sweep` |
 //! | all cases in rounds: trials judged, repeated, recorded, played back | `run` |
 //! | trials and figures, as they are kept | `results` |
@@ -17,6 +18,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod core_to_core;
 pub mod dataplane;
 pub mod diff;
 pub mod host;

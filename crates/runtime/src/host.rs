@@ -14,6 +14,7 @@
 use crate::holds::{HoldTable, Origin};
 use crate::idle::Waits;
 use crate::queues::{Inlet, Outlet};
+use crate::sampling::Sampling;
 use chainline_nf::{Burst, Ctx, Decoded, MAX_BURST, NfObject, Packet, PacketMeta, Verdict};
 use chainline_shm::region::Slots;
 use chainline_shm::{Bell, Clock, Desc, Page, clock::ticks, handover};
@@ -45,7 +46,7 @@ pub struct Host {
     pub(crate) waits: Waits,
     /// The last reading of the counter.
     pub(crate) now: u64,
-    pub(crate) sample_at: u64,
+    pub(crate) sampling: Sampling,
     pub(crate) tick_at: u64,
     /// Descriptors of the burst in hand, in step with the packets.
     pub(crate) descs: Box<[Desc; MAX_BURST]>,
@@ -59,8 +60,7 @@ enum Served {
     Blocked,
 }
 
-/// Time between two samples of an NF's cost, and between two ticks.
-const SAMPLE_NS: u64 = 1_000_000;
+/// Time between two ticks.
 const TICK_NS: u64 = 10_000_000;
 
 #[inline]
@@ -201,7 +201,7 @@ impl Host {
         let started = ticks();
         self.now = started;
         let now_ns = self.clock.at_ns(started);
-        let sample = started >= self.sample_at;
+        let sample = self.sampling.takes(started, self.clock);
         let Self { nfs, inlets, outlets, slots, holds, storage, page, descs, credit, .. } = self;
         let inlet = &inlets[q];
 
@@ -292,9 +292,6 @@ impl Host {
                 }
                 next
             });
-        }
-        if sample {
-            self.sample_at = started + self.clock.ticks_in(SAMPLE_NS);
         }
         let next = &mut outlets[inlet.next];
         let count = burst.len();

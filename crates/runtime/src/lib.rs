@@ -13,6 +13,7 @@ mod holds;
 pub mod host;
 mod idle;
 mod queues;
+mod sampling;
 mod serve;
 pub mod setup;
 pub mod wire;

@@ -4,13 +4,14 @@ use crate::holds::HoldTable;
 use crate::host::Host;
 use crate::idle::Waits;
 use crate::queues::{Inlet, Outlet};
+use crate::sampling::Sampling;
 use crate::setup::{Built, FromInstance, Last, RingSetup, Setup, Start, VERSION};
 use crate::wire::{self, WireError};
 use chainline_nf::{Declared, Env, Error, FileSpec, NfObject};
 use chainline_sched::SchedError;
 use chainline_shm::mapping::MapError;
 use chainline_shm::region::Slots;
-use chainline_shm::{Bell, Consumer, Desc, Mapping, Page, PageKind, PageLayout, Producer, Region, Ring, clock::ticks};
+use chainline_shm::{Bell, Consumer, Desc, Mapping, Page, PageKind, PageLayout, Producer, Region, Ring};
 use chainline_storage::{Choice, Storage};
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -243,7 +244,7 @@ fn assemble(
         batch: u32::from(setup.batch),
         waits: Waits::new(setup.activation, &setup.clock),
         now: 0,
-        sample_at: ticks(),
+        sampling: Sampling::default(),
         tick_at: 0,
         descs: Box::new([Desc::default(); chainline_nf::MAX_BURST]),
     })

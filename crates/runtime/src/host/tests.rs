@@ -93,7 +93,7 @@ fn bench(nfs: Vec<Box<dyn NfObject>>, weights: &[u32], capacity: u32, batch: u32
         batch,
         waits: Waits::new(Activation::Wake, &Clock::measure(Duration::ZERO)),
         now: 0,
-        sample_at: 0,
+        sampling: Sampling::default(),
         tick_at: u64::MAX,
         descs: Box::new([Desc::default(); MAX_BURST]),
     };

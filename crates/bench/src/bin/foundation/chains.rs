@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 /// Cores: the manager with generator and sink, and the NFs.
-const MANAGER_CORE: usize = 0;
-const NF_CORE: usize = 1;
+pub const MANAGER_CORE: usize = 0;
+pub const NF_CORE: usize = 1;
 
 /// Costs of the three synthetic NFs in TSC cycles: those of NFVnice (SIGCOMM 2017, section 4.2).
 const COSTS: [u32; 3] = [120, 270, 550];

@@ -67,6 +67,7 @@ pub fn all(s: &Samples) -> Vec<Named> {
         named("veth_hop_over_hop", over, Goal::AtLeast(20.0)),
         named("gen_forward_sink_mpps", bound(mpps("forward/1"), s), Goal::AtLeast(30.0)),
         named("gen_sink_mpps", mpps("forward/0"), Goal::None),
+        named("core_to_core_ns", plain("core_to_core", "ns"), Goal::None),
         named("idle_core_share", plain("idle", "cores"), Goal::AtMost(0.02)),
         named("nf_start_ms", starts(s), Goal::AtMost(100.0)),
         named("nf100_start_ms", plain("start/100", "ms"), Goal::AtMost(5000.0)),
@@ -88,10 +89,14 @@ pub fn by_order(s: &Samples) -> Vec<(String, Figure)> {
 }
 
 /// What one more forwarding process costs: the slope of nanoseconds a packet over the number of processes. Only
-/// where their core was busy: elsewhere the manager's core bounds the throughput, and a hop would look cheaper.
+/// where their core was busy: elsewhere the manager's core bounds the throughput, and a hop would look cheaper. One that
+/// has the core to itself looks for packets all the time: what tells how busy it was is its load.
 fn hop(s: &Samples) -> Figure {
     let series: Vec<_> = (1..=FORWARDS)
-        .map(|n| (n, s.get(&format!("forward/{n}")), s.get(&format!("forward/{n}/core_share"))))
+        .map(|n| {
+            let busy = if n == 1 { "load" } else { "core_share" };
+            (n, s.get(&format!("forward/{n}")), s.get(&format!("forward/{n}/{busy}")))
+        })
         .collect();
     let rounds = series.iter().map(|(_, pps, _)| pps.len()).min().unwrap_or(0);
     if rounds == 0 {
@@ -117,11 +122,12 @@ fn hop(s: &Samples) -> Figure {
 /// Adds which side bounds a generator that feeds one NF.
 fn bound(figure: Figure, s: &Samples) -> Figure {
     let of = |name: &str| median(&counting(s.get(name)));
-    let (Some(share), Some(alone)) = (of("forward/1/core_share"), of("forward/0")) else { return figure };
-    let who = if share >= BUSY { "the NF's core" } else { "the manager's core: generator, entry, exit and sink" };
+    // An NF alone on its core looks for packets all the time, so its share of the core says nothing.
+    let (Some(load), Some(alone)) = (of("forward/1/load"), of("forward/0")) else { return figure };
+    let who = if load >= BUSY { "the NF's core" } else { "the manager's core: generator, entry, exit and sink" };
     figure
         .note("bounded_by", who)
-        .note("nf_core_share", share)
+        .note("nf_load", load)
         .note("nf_cost_ns", of("forward/1/cost_ns").map_or(Value::Null, Into::into))
         .note("nf_core_ns", of("forward/1/run_ns").map_or(Value::Null, Into::into))
         .note("manager_ns_without_nf", 1e9 / alone)
@@ -157,7 +163,9 @@ mod tests {
         let mut s = Samples::default();
         for (n, ns, share) in [(1, 38.0, 0.7), (2, 40.0, 1.0), (3, 55.0, 1.0), (4, 70.0, 0.99)] {
             s.put(&format!("forward/{n}"), &[1e9 / ns]);
-            s.put(&format!("forward/{n}/core_share"), &[share]);
+            // One alone looks for packets all the time.
+            s.put(&format!("forward/{n}/core_share"), &[if n == 1 { 1.0 } else { share }]);
+            s.put(&format!("forward/{n}/load"), &[share]);
         }
         let hop = hop(&s).median().unwrap();
         assert!((hop - 15.0).abs() < 1e-9, "{hop}");

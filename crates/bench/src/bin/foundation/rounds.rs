@@ -5,6 +5,7 @@ use crate::chains::{self, ORDERS, order_name};
 use crate::stats::Sample;
 use crate::trial::{Program, Trial, TrialError, Window, iteration_cycles};
 use crate::veth::Veth;
+use chainline_bench::core_to_core;
 use chainline_bench::host::Ticks;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -171,6 +172,10 @@ impl Bench {
                 }
             }
             Group::Forwards => {
+                match core_to_core::round_trip_ns(chains::MANAGER_CORE, chains::NF_CORE) {
+                    Ok(ns) => self.samples.add("core_to_core", ns, false),
+                    Err(why) => _ = self.samples.unavailable.insert("core_to_core".into(), why),
+                }
                 let mut counts: Vec<_> = (0..=FORWARDS).collect();
                 counts.rotate_left(round % (FORWARDS + 1));
                 for n in counts {
@@ -217,6 +222,7 @@ impl Bench {
         let mut add = |name: &str, value| self.samples.add(&format!("{label}{name}"), value, trial.disturbed());
         add("", report.pps());
         add("/core_share", report.nf_core_share());
+        add("/load", report.nf_load());
         add("/run_ns", report.nf_run_ns_a_packet());
         if let Some(ns) = report.nfs.values().filter_map(|nf| nf.cost_ns.p50).max() {
             add("/cost_ns", ns as f64);

@@ -89,6 +89,8 @@ pub struct Nf {
     pub cpu_share: f64,
     pub cost_ns: Cost,
     pub run_ns: u64,
+    /// Cores' worth of work: packets that come a second times what one costs.
+    pub load: f64,
     pub start_ns: Option<u64>,
     pub report: Option<String>,
 }
@@ -120,6 +122,11 @@ impl Report {
     /// Share of a core that all instances had together.
     pub fn nf_core_share(&self) -> f64 {
         self.instances().map(|nf| nf.cpu_share).sum()
+    }
+
+    /// Cores' worth of work that came to the NFs.
+    pub fn nf_load(&self) -> f64 {
+        self.nfs.values().map(|nf| nf.load).sum()
     }
 
     /// Nanoseconds on a core for a packet, all instances together.
