@@ -326,7 +326,7 @@ mod tests {
     }
 
     fn nf(instance: &str, report: Value) -> Value {
-        json!({"instance": instance, "wasted": 2, "cpu_share": 0.25, "cost_ns": {"p50": 7}, "run_ns": 5000,
+        json!({"instance": instance, "wasted": 2, "cpu_share": 0.25, "cost_ns": {"p50": 7}, "run_ns": 5000, "load": 0.1,
             "start_ns": null, "report": report})
     }
 
