@@ -342,10 +342,12 @@ impl Host {
             let stage = &inlet.stages[origin.stage];
             match verdict.decode() {
                 Some(Decoded::Next) => {
+                    add(&self.page.nf(stage.nf).passed, 1);
                     self.descs[0] = desc;
                     self.work(origin.inlet, origin.stage + 1, 1);
                 }
                 Some(Decoded::Divert(t)) if usize::from(t) < stage.divert.len() => {
+                    add(&self.page.nf(stage.nf).passed, 1);
                     let mut out = stage.divert[usize::from(t)];
                     if self.credit || self.outlets[out].producer.room(1) > 0 {
                         self.outlets[out].push(desc);

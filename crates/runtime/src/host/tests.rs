@@ -259,6 +259,8 @@ fn a_held_packet_goes_on_behind_its_holder() {
     assert_eq!(seen.load(Relaxed), 1 << 32 | 4, "the second NF saw all four, and the change");
     assert_eq!((b.host.holds.held(), b.host.page.status().busy.load(Relaxed)), (0, 0));
     assert!(b.host.page.holds().iter().all(|w| w.load(Relaxed) == 0));
+    let passed = |nf: usize| b.host.page.nf(nf).passed.load(Relaxed);
+    assert_eq!((passed(0), passed(1)), (4, 4), "what was released has passed");
 }
 
 #[test]
