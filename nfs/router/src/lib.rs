@@ -172,3 +172,7 @@ pub(crate) fn forward6(packet: &mut Packet<'_>, hop: &Hop) -> bool {
     head[..12].copy_from_slice(&hop.addresses);
     true
 }
+
+#[cfg(test)]
+#[path = "twin_tests.rs"]
+mod tests;
