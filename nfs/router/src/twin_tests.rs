@@ -104,6 +104,35 @@ fn packet<'a>(buffer: &'a mut [u8], frame: &[u8]) -> Packet<'a> {
     Packet::new(buffer, 128, frame.len() as u16, PacketMeta::default()).unwrap()
 }
 
+/// An NF before this one may have used the room in front of a frame up.
+#[test]
+fn without_room_there_is_no_error_and_no_change() {
+    let (nf, counters) = router();
+    let mut core = nf.core;
+    for (ethertype, ip) in [
+        ([8, 0], &b"\x45\0\0\x1c\0\0\0\0\x40\x11\0\0\x0a\0\0\x07\xc8\0\0\x01\0\x01\0\x02\0\x08\0\0"[..]),
+        (
+            [0x86, 0xdd],
+            b"\x60\0\0\0\0\0\x3b\x40\xfd\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x07\x40\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01",
+        ),
+    ] {
+        let mut frame = [&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1][..], &ethertype, ip].concat();
+        if ethertype == [8, 0] {
+            let sum = checksum::checksum(&frame[L3..L3 + 20]);
+            frame[L3 + 10..L3 + 12].copy_from_slice(&sum.to_be_bytes());
+        }
+        let (before, len) = (frame.clone(), frame.len() as u16);
+        let mut holds = NoHolds;
+        let ctx = Ctx::new(5, &counters, &mut holds);
+        let from = core.from(0).unwrap();
+        let mut packet = Packet::new(&mut frame, 0, len, PacketMeta::default()).unwrap();
+        assert_eq!(core.rare(&mut packet, from, &ctx), Verdict::drop(core.reasons.no_route));
+        assert_eq!(packet.data(), before);
+    }
+    let all: u64 = counters.iter().map(|c| c.load(Relaxed)).sum();
+    assert_eq!(all, 2, "two suppressed, and nothing else");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(80))]
 
