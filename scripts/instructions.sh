@@ -14,7 +14,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 figures=docs/reference/instructions.json
-nfs=(forward firewall monitor l3fwd lb)
+nfs=(forward firewall monitor l3fwd lb router)
 few=100 many=600 burst=32
 # Traffic, by the cases of crates/workload/benches/instructions.rs.
 loads=(few million random zipf interleave working-set tcp-lives) load_burst=64

@@ -14,6 +14,7 @@ pub fn registry() -> Registry {
         nf_monitor::KIND,
         nf_policer::KIND,
         nf_nat::KIND,
+        nf_router::KIND,
         nf_synthetic::KIND,
     ])
 }

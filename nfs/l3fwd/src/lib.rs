@@ -37,8 +37,8 @@ impl Nf for L3fwd {
             let data = burst.packets()[i].data();
             let layers = parse(data);
             match self.check(data, &layers) {
-                Ok(4) => self.pending4.push(i, layers.l3, layers.tuple.dst_v4()),
-                Ok(6) => self.pending6.push(i, layers.l3, layers.tuple.dst_bytes()),
+                Ok(4) => self.pending4.push(i, layers.l3 as u8, layers.tuple.dst_v4()),
+                Ok(6) => self.pending6.push(i, layers.l3 as u8, layers.tuple.dst_bytes()),
                 Ok(_) => {
                     ctx.count(self.non_ip, 1);
                     burst.set(i, self.non_ip_verdict);
@@ -50,7 +50,7 @@ impl Nf for L3fwd {
         let mut forwarded = 0;
         let no_route = Verdict::drop(self.reasons.no_route);
         let p = &self.pending4;
-        for ((at, l3), hop) in p.at[..p.len].iter().zip(&p.l3).zip(&p.hop) {
+        for ((at, l3), hop) in p.at[..p.len].iter().zip(&p.note).zip(&p.hop) {
             match self.hops.get(*hop as usize) {
                 Some(hop) => {
                     send(&mut burst.packets_mut()[usize::from(*at)], usize::from(*l3), hop, |header| {
@@ -63,7 +63,7 @@ impl Nf for L3fwd {
             }
         }
         let p = &self.pending6;
-        for ((at, l3), hop) in p.at[..p.len].iter().zip(&p.l3).zip(&p.hop) {
+        for ((at, l3), hop) in p.at[..p.len].iter().zip(&p.note).zip(&p.hop) {
             match self.hops.get(*hop as usize) {
                 Some(hop) => {
                     send(&mut burst.packets_mut()[usize::from(*at)], usize::from(*l3), hop, |header| {
@@ -90,7 +90,7 @@ impl Nf for L3fwd {
 /// As [`Nf::new`], except for what the tables refuse.
 #[doc(hidden)]
 pub fn read_routes(args: &Args, env: &Env<'_>) -> Result<(usize, usize), Error> {
-    routes::Routes::read(args, env).map(|r| (r.v4.len(), r.v6.len()))
+    routes::read(args, env).map(|(r, _)| (r.v4.len(), r.v6.len()))
 }
 
 impl L3fwd {

@@ -16,6 +16,7 @@ pub mod control;
 pub mod descriptor;
 pub mod golden;
 pub mod packet_parse;
+pub mod router;
 pub mod routes;
 pub mod rules;
 pub mod services;
@@ -42,6 +43,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("histogram", traffic::histogram),
     ("mix_file", traffic::mix_file),
     ("packet_parse", packet_parse::run),
+    ("router", router::run),
     ("routes", routes::run),
     ("rules", rules::run),
     ("services", services::run),

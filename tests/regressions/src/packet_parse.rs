@@ -65,7 +65,8 @@ pub fn run(data: &[u8]) {
     });
 }
 
-fn frames(mut data: &[u8]) -> Vec<&[u8]> {
+/// Takes an input apart.
+pub(crate) fn frames(mut data: &[u8]) -> Vec<&[u8]> {
     let mut frames = Vec::new();
     while let Some((len, rest)) = data.split_first_chunk()
         && frames.len() < MAX_FRAMES

@@ -1,10 +1,11 @@
-//! Route files, native and pyasn's: refused at a place that is there, or read as routes that fit the tables.
+//! Route files, native and pyasn's of `l3fwd` and those of `router`: refused at a place that is there, or read as routes
+//! that fit the tables.
 
 use crate::file::MemFile;
 use crate::rig::Rig;
 use crate::rules::check_place;
-use chainline_nf::Env;
-use serde_json::{Value, json};
+use chainline_nf::{Env, Error};
+use serde_json::json;
 use std::path::Path;
 
 /// An IPv4 table takes 64 MiB: one input in so many is built into tables.
@@ -23,15 +24,30 @@ pub fn run(data: &[u8]) {
             Ok((v4, v6)) => {
                 assert!(v4 + v6 <= data.split(|b| *b == b'\n').count());
                 if data.len().is_multiple_of(BUILD_ONE_IN) {
-                    build(args);
+                    build(Rig::new(&nf_l3fwd::KIND, args));
                 }
             }
             Err(e) => check_place(data, &e),
         }
     }
+    // Errors have identifications that go on; what matters here is that the tables hold the routes.
+    let args = json!({"routes": file.path(), "icmp_errors": {"per_s": 0},
+        "interfaces": [{"name": "lan", "mac": "02:00:00:00:00:02", "addresses": ["10.10.0.1/24", "2001:db8:a::1/64"]},
+            {"name": "wan", "mac": "02:00:00:00:00:03", "addresses": ["10.20.0.1/24"], "chains": []}],
+        "neighbours": [{"address": "10.20.0.2", "mac": "02:00:00:00:00:04"},
+            {"address": "fe80::2", "mac": "02:00:00:00:00:05", "interface": "lan"}]});
+    match nf_router::read_routes(&serde_json::from_value(args.clone()).unwrap(), &Env::new(Path::new("."), &[])) {
+        Ok((v4, v6)) => {
+            assert!(v4 + v6 <= data.split(|b| *b == b'\n').count());
+            if data.len().is_multiple_of(BUILD_ONE_IN) {
+                build(Rig::with_targets(&nf_router::KIND, args, &["lan", "wan"]));
+            }
+        }
+        Err(e) => check_place(data, &e),
+    }
 }
 
-fn build(args: Value) {
-    let mut rig = Rig::new(&nf_l3fwd::KIND, args).unwrap_or_else(|e| panic!("read, but not built: {e}"));
+fn build(rig: Result<Rig, Error>) {
+    let mut rig = rig.unwrap_or_else(|e| panic!("read, but not built: {e}"));
     assert_eq!(rig.play(0, &[IP, IP], 2), rig.play(0, &[IP, IP], 1));
 }

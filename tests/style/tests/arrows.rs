@@ -36,6 +36,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("chainline-nf-c", &["chainline-nf", "chainline-nf-abi"]),
     ("chainline-packet", &[]),
     ("chainline-queueing", &[]),
+    ("chainline-routes", &["chainline-dpdk", "chainline-nf"]),
     (
         "chainline-runtime",
         &["chainline-nf", "chainline-packet", "chainline-sched", "chainline-shm", "chainline-storage"],
@@ -48,8 +49,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("chainline-workload", &["chainline-packet"]),
 ];
 
-/// What an NF may be built with, among ours. Tables come through the safe DPDK crate, state through the flow tables.
-const NF_MAY_USE: &[&str] = &["chainline-dpdk", "chainline-flowtable", "chainline-nf", "chainline-packet"];
+/// What an NF may be built with, among ours. Tables come through the safe DPDK crate, state through the flow tables,
+/// route files through the crate of routes.
+const NF_MAY_USE: &[&str] =
+    &["chainline-dpdk", "chainline-flowtable", "chainline-nf", "chainline-packet", "chainline-routes"];
 
 /// Crates without devices, and what would make them impure if it came from outside.
 const PURE: &[&str] = &[

@@ -20,5 +20,6 @@ mod mechanisms;
 mod references;
 mod restructure;
 mod rivals;
+mod router;
 mod steer;
 mod workload;

@@ -11,6 +11,8 @@ use std::sync::atomic::AtomicU64;
 pub const BURST: usize = 32;
 /// A 64-byte frame without its FCS.
 const FRAME_LEN: usize = 60;
+/// Ethernet and IPv4 headers.
+const HEADERS: usize = 34;
 /// Headroom as hosts give it.
 const HEADROOM: usize = 128;
 
@@ -42,8 +44,8 @@ pub struct Rig {
     nf: Box<dyn NfObject>,
     counters: Vec<AtomicU64>,
     buffers: Vec<[u8; HEADROOM + FRAME_LEN]>,
-    /// The buffers' IP headers as they were.
-    headers: Vec<[u8; 20]>,
+    /// The buffers' Ethernet and IP headers as they were.
+    headers: Vec<[u8; HEADERS]>,
     metas: Vec<PacketMeta>,
     next: usize,
     specs: Vec<FileSpec>,
@@ -59,7 +61,19 @@ impl Rig {
 
     /// As [`Rig::new`], with flow `i` to the address `destination(i)`.
     pub fn towards(kind: &Kind, args: serde_json::Value, flows: usize, destination: fn(u32) -> u32) -> Self {
-        let mut env = Env::new(Path::new("."), &[]);
+        Self::diverting(kind, args, &[], flows, destination)
+    }
+
+    /// As [`Rig::towards`], for an NF that diverts to `targets`.
+    pub fn diverting(
+        kind: &Kind,
+        args: serde_json::Value,
+        targets: &[&str],
+        flows: usize,
+        destination: fn(u32) -> u32,
+    ) -> Self {
+        let targets: Vec<String> = targets.iter().map(|t| (*t).to_owned()).collect();
+        let mut env = Env::new(Path::new("."), &targets);
         let nf = (kind.build)(args, &mut env).unwrap_or_else(|e| panic!("{}: {e}", kind.name));
         let declared: Declared = env.into_declared();
         let counters = declared.counters.iter().map(|_| AtomicU64::new(0)).collect();
@@ -70,7 +84,9 @@ impl Rig {
             let mut buffer = [0; HEADROOM + FRAME_LEN];
             buffer[HEADROOM..].copy_from_slice(&frame);
             buffers.push(buffer);
-            headers.push(ip_header(i, destination(i)));
+            let mut header = [0; HEADERS];
+            header.copy_from_slice(&frame[..HEADERS]);
+            headers.push(header);
             metas.push(PacketMeta { flow_hash: flow_hash(&parse(&frame).tuple), ..PacketMeta::default() });
         }
         Self { nf, counters, buffers, headers, metas, next: 0, specs: declared.files, files: None }
@@ -90,8 +106,8 @@ impl Rig {
         let mut burst = Burst::new();
         let frames = self.buffers[chunk.clone()].iter_mut().zip(&self.headers[chunk.clone()]).zip(&self.metas[chunk]);
         for ((buffer, header), meta) in frames {
-            // The TTL again, so that no packet dies of age between rounds.
-            buffer[HEADROOM + 14..HEADROOM + 34].copy_from_slice(header);
+            // The TTL again, so that no packet dies of age between rounds; and whom the frame is to.
+            buffer[HEADROOM..HEADROOM + HEADERS].copy_from_slice(header);
             let packet = Packet::new(buffer, HEADROOM as u16, FRAME_LEN as u16, *meta);
             let _full = packet.map(|p| burst.push(p));
         }

@@ -24,10 +24,16 @@ impl Holds for NoHolds {
     }
 }
 
+/// Room before and behind each frame.
+const ROOM: usize = 128;
+
 pub struct Host {
     nf: Box<dyn NfObject>,
     declared: Declared,
+    targets: Vec<String>,
     counters: Vec<AtomicU64>,
+    /// The chain of the packets.
+    pub chain: u16,
 }
 
 impl Host {
@@ -36,14 +42,24 @@ impl Host {
     }
 
     pub fn in_dir(kind: &Kind, args: serde_json::Value, dir: &Path) -> Result<Self, chainline_nf::Error> {
-        let mut env = Env::new(dir, &[]);
+        Self::build(kind, args, dir, &[])
+    }
+
+    /// For an NF that diverts to these.
+    pub fn with_targets(kind: &Kind, args: serde_json::Value, targets: &[&str]) -> Self {
+        Self::build(kind, args, Path::new("."), targets).unwrap_or_else(|e| panic!("{}: {e}", kind.name))
+    }
+
+    fn build(kind: &Kind, args: serde_json::Value, dir: &Path, targets: &[&str]) -> Result<Self, chainline_nf::Error> {
+        let targets: Vec<String> = targets.iter().map(|t| (*t).to_owned()).collect();
+        let mut env = Env::new(dir, &targets);
         let nf = (kind.build)(args, &mut env)?;
         let declared = env.into_declared();
         let counters = declared.counters.iter().map(|_| AtomicU64::new(0)).collect();
-        Ok(Self { nf, declared, counters })
+        Ok(Self { nf, declared, targets, counters, chain: 0 })
     }
 
-    /// Plays the frames, in bursts as long as they can be. Each verdict is "next" or the drop's reason.
+    /// Plays the frames, in bursts as long as they can be. Each verdict is "next", the drop's reason or the target.
     pub fn play(&mut self, now_ns: u64, frames: &mut [Vec<u8>]) -> Vec<&str> {
         self.play_in(now_ns, frames, &mut |process| process())
     }
@@ -57,20 +73,26 @@ impl Host {
     ) -> Vec<&str> {
         let mut verdicts = Vec::new();
         for frames in frames.chunks_mut(MAX_BURST) {
+            let mut buffers: Vec<_> = frames.iter().map(|f| [&[0xa5; ROOM][..], f, &[0xa5; ROOM]].concat()).collect();
             let mut burst = Burst::new();
-            for frame in frames {
+            for (frame, buffer) in frames.iter().zip(&mut buffers) {
                 let flow_hash = flow_hash(&parse(frame).tuple);
                 let len = u16::try_from(frame.len()).unwrap();
-                let packet = Packet::new(frame, 0, len, PacketMeta { flow_hash, ..PacketMeta::default() });
-                burst.push(packet.unwrap()).unwrap();
+                let meta = PacketMeta { chain: self.chain, flow_hash, ..PacketMeta::default() };
+                burst.push(Packet::new(buffer, ROOM as u16, len, meta).unwrap()).unwrap();
             }
             let mut holds = NoHolds;
             around(&mut || self.nf.process(&mut burst, &mut Ctx::new(now_ns, &self.counters, &mut holds)));
             verdicts.extend(burst.verdicts().iter().map(|v| v.decode()));
+            for (frame, packet) in frames.iter_mut().zip(burst.packets()) {
+                frame.clear();
+                frame.extend(packet.data());
+            }
         }
         let name = |v: Option<Decoded>| match v {
             Some(Decoded::Next) => "next",
             Some(Decoded::Drop(reason)) => self.declared.drop_reasons[usize::from(reason)].as_str(),
+            Some(Decoded::Divert(target)) => self.targets[usize::from(target)].as_str(),
             other => panic!("verdict {other:?}"),
         };
         verdicts.into_iter().map(name).collect()
