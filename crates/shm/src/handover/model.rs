@@ -130,7 +130,8 @@ impl Queues for Loop {
         }
     }
     fn has_work(&mut self) -> bool {
-        self.stopped() || self.waiting() > 0 && self.has_room()
+        // As an instance: whether there is room it finds out when it goes on, and then says so before it rests.
+        self.stopped() || self.waiting() > 0 && (!self.blocked || self.has_room())
     }
     fn falls_asleep(&mut self, _: u64) {}
 }
