@@ -104,11 +104,10 @@ impl Model {
                 self.0.remove(i);
                 return "next";
             }
-            (Some(i), Some("new")) => {
-                if p.dst.1 == 80 {
-                    self.0.remove(i);
-                }
+            (Some(i), Some("new")) if p.dst.1 == 80 => {
+                self.0.remove(i);
             }
+            (Some(_), Some("new")) => {}
             (Some(i), Some(state)) => {
                 let ends_ns = now_ns + timeout_ns(state);
                 self.0[i].state = state.to_owned();
