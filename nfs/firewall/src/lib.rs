@@ -22,7 +22,7 @@ pub use state::State as Firewall;
 pub use stateful::{Invalid, Stateful, Timeouts};
 
 use chainline_dpdk::tables::Acl;
-use chainline_nf::{Burst, Ctx, Env, Error, MAX_BURST, Nf, Verdict};
+use chainline_nf::{Burst, Ctx, Env, Error, Field, Footprint, MAX_BURST, Nf, Sample, Verdict};
 use chainline_packet::{Fragment, Layers, ether, parse, proto};
 use state::{KEY4, KEY6, Pending, Rules, Tables};
 
@@ -33,6 +33,30 @@ impl Nf for Firewall {
     const KIND: &'static str = "firewall";
     const ABOUT: &'static str = "allows or denies packets by addresses, ports and protocol; the first match wins";
     type Args = Args;
+    const FOOTPRINT: Option<Footprint> = Footprint::new(
+        &[
+            Field::EtherType,
+            Field::IpSource,
+            Field::IpDestination,
+            Field::Protocol,
+            Field::Fragment,
+            Field::SourcePort,
+            Field::DestinationPort,
+            Field::TcpFlags,
+            Field::IcmpType,
+            Field::IcmpIdentifier,
+            Field::IcmpQuote,
+        ],
+        &[],
+        &[
+            chainline_nf::State::new("connections", chainline_nf::Scope::Connection, 80).with("stateful"),
+            chainline_nf::State::new("datagrams", chainline_nf::Scope::Datagram, 120).with("stateful"),
+        ],
+    );
+    const SAMPLE: Sample = Sample {
+        args: "{\"rules_inline\": [\"allow tcp to any port 80\"], \"stateful\": {\"connections\": 64, \"connections6\": 64}}",
+        files: &[],
+    };
 
     fn new(args: Args, env: &mut Env<'_>) -> Result<Self, Error> {
         Self::new(&args, env)
