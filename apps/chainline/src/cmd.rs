@@ -4,6 +4,7 @@
 
 mod bench;
 mod ctl;
+mod describe;
 mod doctor;
 mod generate;
 mod golden;
@@ -41,6 +42,7 @@ commands! {
     Plan(plan::Plan),
     Graph(graph::Graph),
     Doctor(doctor::Doctor),
+    Describe(describe::Describe),
     Bench(bench::Bench),
     Schema(schema::Schema),
     Golden(golden::Golden),

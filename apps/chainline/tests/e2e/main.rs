@@ -11,6 +11,7 @@ mod cli;
 mod command;
 mod corpora;
 mod ctl;
+mod describe;
 mod devices;
 mod full_disk;
 mod isolation;
