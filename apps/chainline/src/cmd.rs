@@ -9,6 +9,7 @@ mod doctor;
 mod generate;
 mod golden;
 mod graph;
+mod new_nf;
 mod nf_host;
 mod plan;
 mod run;
@@ -46,6 +47,7 @@ commands! {
     Bench(bench::Bench),
     Schema(schema::Schema),
     Golden(golden::Golden),
+    NewNf(new_nf::NewNf),
     Workload(workload::Workload),
     #[command(hide = true)]
     NfHost(nf_host::NfHost),
