@@ -16,7 +16,7 @@ cd "$(dirname "$0")/.."
 figures=docs/reference/instructions.json
 nfs=(forward firewall monitor l3fwd lb)
 # Cases of some NFs besides: NF-CASE is counted with CASE as another argument.
-cases=(firewall-stateful)
+cases=(firewall-stateful monitor-records monitor-heavy)
 few=100 many=600 burst=32
 # Traffic, by the cases of crates/workload/benches/instructions.rs.
 loads=(few million random zipf interleave working-set tcp-lives) load_burst=64

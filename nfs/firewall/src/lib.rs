@@ -50,7 +50,7 @@ impl Nf for Firewall {
         &[],
         &[
             chainline_nf::State::new("connections", chainline_nf::Scope::Connection, 80).with("stateful"),
-            chainline_nf::State::new("datagrams", chainline_nf::Scope::Datagram, 120).with("stateful"),
+            chainline_nf::State::new("datagrams", chainline_nf::Scope::Datagram, 115).with("stateful"),
         ],
     );
     const SAMPLE: Sample = Sample {

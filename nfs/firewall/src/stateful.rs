@@ -12,7 +12,7 @@ pub const MAX_CONNECTIONS: u32 = 1 << 26;
 pub struct Stateful {
     /// IPv4 connections at one time; memory for them is taken at start-up, about 80 bytes each.
     pub connections: u32,
-    /// The same for IPv6, about 130 bytes each.
+    /// The same for IPv6, about 115 bytes each.
     pub connections6: u32,
     /// What happens to new connections when there are that many.
     pub on_full: OnFull,

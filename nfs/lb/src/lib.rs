@@ -66,7 +66,7 @@ impl Nf for LoadBalancer {
         ],
         &[
             chainline_nf::State::new("flows", chainline_nf::Scope::Flow, 84),
-            chainline_nf::State::new("datagrams", chainline_nf::Scope::Datagram, 130),
+            chainline_nf::State::new("datagrams", chainline_nf::Scope::Datagram, 120),
             chainline_nf::State::new("backends", chainline_nf::Scope::Configured, 0).with("passive"),
         ],
     );

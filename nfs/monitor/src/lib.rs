@@ -45,7 +45,7 @@ impl Nf for Monitor {
         &[],
         &[
             chainline_nf::State::new("hosts", chainline_nf::Scope::SourceHost, 88),
-            chainline_nf::State::new("shares", chainline_nf::Scope::Instance, 600).with("heavy_hitters"),
+            chainline_nf::State::new("shares", chainline_nf::Scope::Instance, 520).with("heavy_hitters"),
             chainline_nf::State::new("flows", chainline_nf::Scope::Flow, 170).with("flow_records"),
         ],
     );

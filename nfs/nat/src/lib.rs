@@ -61,8 +61,8 @@ impl Nf for Nat {
             Field::IcmpQuote,
         ],
         &[
-            chainline_nf::State::new("flows", chainline_nf::Scope::Connection, 190),
-            chainline_nf::State::new("mappings", chainline_nf::Scope::SourceHost, 90),
+            chainline_nf::State::new("flows", chainline_nf::Scope::Connection, 210),
+            chainline_nf::State::new("mappings", chainline_nf::Scope::SourceHost, 100),
             chainline_nf::State::new("datagrams", chainline_nf::Scope::Datagram, 80),
         ],
     );
