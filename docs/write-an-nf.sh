@@ -29,4 +29,8 @@ diff ttl-guard/src/lib.rs "$CHAINLINE/examples/rust-nf/src/lib.rs"
 diff -r ttl-guard/tests "$CHAINLINE/examples/rust-nf/tests"
 diff reflect/reflect.c "$CHAINLINE/examples/c-nf/reflect.c"
 diff -r reflect/tests "$CHAINLINE/examples/c-nf/tests"
+# What new-nf makes builds and passes as well.
+chainline new-nf made-up --lang rust >/dev/null
+ln -s "$CHAINLINE/target/guide" made-up/target
+(cd made-up && cargo test && chainline golden target/debug/deps/libmade_up.so tests/golden/*.golden)
 echo "the guide works"

@@ -15,6 +15,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 figures=docs/reference/instructions.json
 nfs=(forward firewall monitor l3fwd lb router)
+# Cases of some NFs besides: NF-CASE is counted with CASE as another argument.
+cases=(firewall-stateful monitor-records monitor-heavy)
 few=100 many=600 burst=32
 # Traffic, by the cases of crates/workload/benches/instructions.rs.
 loads=(few million random zipf interleave working-set tcp-lives) load_burst=64
@@ -70,9 +72,15 @@ while read -r crate program; do
     a=$(count "$process" "$program" $few)
     b=$(count "$process" "$program" $many)
     echo "$crate $a $b $burst"
+    for case in "${cases[@]}"; do
+        [[ $case == "$crate"-* ]] || continue
+        a=$(count "$process" "$program" $few "${case#*-}")
+        b=$(count "$process" "$program" $many "${case#*-}")
+        echo "$case $a $b $burst"
+    done
 done <<<"$programs" >"$dir/counts"
 
-python3 - "$mode" "$figures" "$versions" $((many - few)) "$dir/counts" "${nfs[@]}" "${loads[@]/#/traffic-}" <<'PYTHON'
+python3 - "$mode" "$figures" "$versions" $((many - few)) "$dir/counts" "${nfs[@]}" "${cases[@]}" "${loads[@]/#/traffic-}" <<'PYTHON'
 import json, sys
 
 mode, figures, versions, bursts, counts, *nfs = sys.argv[1:]

@@ -22,6 +22,7 @@ Examples:
   chainline plan edge.yaml -o json | jq .instances
   chainline graph edge.yaml -o dot | dot -Tsvg > edge.svg
   chainline run edge.yaml
+  chainline describe nf firewall             arguments, counters, what it reads and remembers
   chainline ctl set-priority fw 4            change it while packets flow
   chainline schema > chain-file.schema.json  for editors
 

@@ -4,10 +4,12 @@
 
 mod bench;
 mod ctl;
+mod describe;
 mod doctor;
 mod generate;
 mod golden;
 mod graph;
+mod new_nf;
 mod nf_host;
 mod plan;
 mod run;
@@ -41,9 +43,11 @@ commands! {
     Plan(plan::Plan),
     Graph(graph::Graph),
     Doctor(doctor::Doctor),
+    Describe(describe::Describe),
     Bench(bench::Bench),
     Schema(schema::Schema),
     Golden(golden::Golden),
+    NewNf(new_nf::NewNf),
     Workload(workload::Workload),
     #[command(hide = true)]
     NfHost(nf_host::NfHost),

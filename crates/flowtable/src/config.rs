@@ -3,7 +3,7 @@
 use chainline_dpdk::tables::{HashError, MemoryError};
 
 /// Kinds of entries with a time-out of their own.
-pub const CLASSES: usize = 8;
+pub const CLASSES: usize = 16;
 /// The most entries: 2²⁶, some gigabytes.
 pub const MAX_CAPACITY: u32 = 1 << 26;
 /// The longest time-out, about 12 days: times are kept in 32 bits, see `table.rs`.

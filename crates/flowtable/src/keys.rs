@@ -1,7 +1,7 @@
 //! The keys of a burst, and what keys are made of.
 
 use chainline_nf::MAX_BURST;
-use chainline_packet::FiveTuple;
+use chainline_packet::{FiveTuple, Layers, ipv6};
 
 /// Keys of the burst at hand, with the places of their packets and what was found. One such value serves one table; it
 /// lives as long as the NF.
@@ -108,4 +108,24 @@ pub fn host_key(flow: &FiveTuple) -> [u8; 16] {
         4 => (u128::from_le_bytes(flow.src_bytes()) << 96 | 0xffff << 80).to_le_bytes(),
         _ => flow.src_bytes(),
     }
+}
+
+/// What the fragments of a datagram have in common (RFC 791 §3.2, RFC 8200 §4.5): addresses, protocol, identification.
+/// `None` if the packet is no fragment that [`chainline_packet::parse`] could follow.
+#[must_use]
+pub fn datagram_key(data: &[u8], layers: &Layers) -> Option<[u8; 48]> {
+    let l3 = usize::from(layers.l3);
+    let id: [u8; 4] = if layers.tuple.version() == 4 {
+        let field: [u8; 2] = *data.get(l3 + 4..)?.first_chunk()?;
+        [0, 0, field[0], field[1]]
+    } else {
+        let head: &[u8; 40] = data.get(l3..)?.first_chunk()?;
+        let datagram = data.get(..usize::from(layers.end))?;
+        let upper = ipv6::upper_layer(datagram, l3 + 40, head[6]).ok()?;
+        *data.get(upper.fragment_part.checked_sub(4)?..)?.first_chunk()?
+    };
+    let mut key = v6_key(&layers.tuple);
+    // In place of ports, which only the first has.
+    key[32..36].copy_from_slice(&id);
+    Some(key)
 }

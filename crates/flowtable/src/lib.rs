@@ -60,5 +60,5 @@ mod table;
 pub use chainline_dpdk::tables::HashError;
 pub use config::{CLASSES, Class, Config, ConfigError, MAX_CAPACITY, MAX_TIMEOUT_MS, NEVER, OnFull};
 pub use counters::Counters;
-pub use keys::{Keys, host_key, v4_key, v6_key};
+pub use keys::{Keys, datagram_key, host_key, v4_key, v6_key};
 pub use table::{FlowTable, Inserted, Position, SAMPLE, Stats};

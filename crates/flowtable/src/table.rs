@@ -105,7 +105,7 @@ pub struct FlowTable<const N: usize, E> {
     /// In units.
     timeouts: [u32; CLASSES],
     /// Bit `c`: entries of class `c` do not time out.
-    never: u8,
+    never: u16,
     on_full: OnFull,
     capacity: u64,
     /// The present, in units.
@@ -268,7 +268,7 @@ impl<const N: usize, E: Copy + Default> FlowTable<N, E> {
     /// ends for it goes to `gone` with its key.
     #[cold]
     pub fn insert(&mut self, key: &[u8; N], class: Class, entry: E, gone: impl FnOnce(&[u8; N], &E)) -> Inserted {
-        if self.stats.len >= self.capacity {
+        if self.is_full() {
             if let Some(at) = self.find_one(key) {
                 return Inserted::There(at);
             }
@@ -362,6 +362,13 @@ impl<const N: usize, E: Copy + Default> FlowTable<N, E> {
         self.stats.len == 0
     }
 
+    /// Whether there are as many as it is to hold.
+    #[inline]
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.stats.len >= self.capacity
+    }
+
     /// Counts so far.
     #[inline]
     #[must_use]
@@ -396,7 +403,7 @@ impl<const N: usize, E: Copy + Default> FlowTable<N, E> {
     }
 
     fn over(&self, slot: &Slot<E>) -> bool {
-        (slot.deadline.wrapping_sub(self.now) as i32) <= 0 && self.never >> (slot.class & 7) & 1 == 0
+        (slot.deadline.wrapping_sub(self.now) as i32) <= 0 && self.never >> (slot.class % CLASSES as u8) & 1 == 0
     }
 
     /// Ends one entry: one whose time is over, or if the policy says so the one of a sample that is nearest to it.

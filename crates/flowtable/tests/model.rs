@@ -268,7 +268,7 @@ fn wrong_sizes_are_refused() {
         FlowTable::<16, u8>::new(&config).unwrap_err().to_string()
     };
     assert_eq!(with(0, &[1]), "a table of 0 entries, expected 1 to 67108864");
-    assert_eq!(with(1, &[]), "0 time-outs, expected 1 to 8");
+    assert_eq!(with(1, &[]), "0 time-outs, expected 1 to 16");
     assert_eq!(with(1, &[0]), "a time-out of 0 ms, expected 1 to 1000000000");
     assert!(with(u32::MAX, &[1]).contains("expected"));
 }

@@ -36,6 +36,7 @@ pub struct Ctx<'a> {
     counters: &'a [AtomicU64],
     holds: &'a mut dyn Holds,
     storage: Option<&'a mut dyn Storage>,
+    ending: bool,
 }
 
 impl<'a> Ctx<'a> {
@@ -43,7 +44,7 @@ impl<'a> Ctx<'a> {
     #[inline]
     #[must_use]
     pub fn new(now_ns: u64, counters: &'a [AtomicU64], holds: &'a mut dyn Holds) -> Self {
-        Self { now_ns, counters, holds, storage: None }
+        Self { now_ns, counters, holds, storage: None, ending: false }
     }
 
     /// For hosts: where the NF's files are. Without it every request is [`Refused::Absent`].
@@ -51,6 +52,20 @@ impl<'a> Ctx<'a> {
     #[must_use]
     pub fn with_storage(self, storage: Option<&'a mut dyn Storage>) -> Self {
         Self { storage, ..self }
+    }
+
+    /// For hosts: this is the last [`crate::Nf::tick`].
+    #[must_use]
+    pub fn with_ending(self, ending: bool) -> Self {
+        Self { ending, ..self }
+    }
+
+    /// Whether this is the last [`crate::Nf::tick`]: what the NF still has to write must be written now. NFs behind the
+    /// C ABI are not told.
+    #[inline]
+    #[must_use]
+    pub fn is_ending(&self) -> bool {
+        self.ending
     }
 
     /// Monotonic time in nanoseconds, read once for the burst.

@@ -1,7 +1,7 @@
 //! Kinds of NF: how a host finds, checks and builds them.
 
 use crate::storage::MAX_FILES;
-use crate::{Burst, Completion, Counter, Ctx, Error, File, FileSpec, Nf, Reason, Target};
+use crate::{Burst, Completion, Counter, Ctx, Error, File, FileSpec, Footprint, Nf, Reason, Sample, Target};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -168,6 +168,10 @@ pub struct Kind {
     pub name: &'static str,
     /// One line.
     pub about: &'static str,
+    /// What it reads, writes and remembers, if it says so.
+    pub footprint: Option<Footprint>,
+    /// Arguments with which it can be built anywhere.
+    pub sample: Sample,
     /// JSON Schema of `args`.
     pub args_schema: fn() -> serde_json::Value,
     /// Checks the arguments and builds the NF.
@@ -181,6 +185,8 @@ impl Kind {
         Self {
             name: T::KIND,
             about: T::ABOUT,
+            footprint: T::FOOTPRINT,
+            sample: T::SAMPLE,
             args_schema: || schemars::schema_for!(T::Args).to_value(),
             build: |args, env| {
                 // An absent `args:` is an empty one.

@@ -33,6 +33,7 @@
 mod burst;
 mod ctx;
 mod error;
+mod footprint;
 #[cfg(feature = "golden")]
 pub mod golden;
 mod kind;
@@ -43,6 +44,7 @@ pub mod words;
 pub use burst::{Burst, MAX_BURST, Packet, PacketMeta};
 pub use ctx::{Counter, Ctx, HoldId, Holds};
 pub use error::Error;
+pub use footprint::{Field, Footprint, Sample, Scope, State};
 pub use kind::{BuildFn, CounterSpec, Declared, Env, Kind, NfObject, Registry};
 pub use storage::{Access, Completion, Durable, Errno, File, FileSpec, Refused, Storage};
 pub use verdict::{Decoded, Reason, Target, Verdict};
@@ -57,6 +59,11 @@ pub trait Nf: Send + Sized + 'static {
     const ABOUT: &'static str;
     /// What stands under `args:` in the chain file. Unknown fields must be errors: `deny_unknown_fields`.
     type Args: DeserializeOwned + schemars::JsonSchema;
+
+    /// What it reads and writes of packets and what its state belongs to; `None`: it does not say.
+    const FOOTPRINT: Option<Footprint> = None;
+    /// Arguments for `chainline describe nf`, with all that can be switched on and small tables.
+    const SAMPLE: Sample = Sample::EMPTY;
 
     /// Builds the NF: reads files, fills tables, declares counters and drop reasons through `env`.
     ///

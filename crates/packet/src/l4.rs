@@ -2,6 +2,18 @@
 
 use crate::bytes::{array, part};
 
+/// TCP's flags (RFC 9293 §3.1).
+pub mod flags {
+    /// The sender has nothing more to send.
+    pub const FIN: u8 = 1;
+    /// The sender's first sequence number.
+    pub const SYN: u8 = 2;
+    /// The connection is no more.
+    pub const RST: u8 = 4;
+    /// The acknowledgment number counts.
+    pub const ACK: u8 = 16;
+}
+
 /// A view of a TCP header (RFC 9293 §3.1).
 #[derive(Clone, Copy, Debug)]
 pub struct Tcp<'a> {

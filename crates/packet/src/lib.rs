@@ -17,6 +17,7 @@ mod bytes;
 pub mod checksum;
 pub mod ecn;
 pub mod ether;
+pub mod icmp;
 pub mod ipv4;
 pub mod ipv6;
 pub mod l4;

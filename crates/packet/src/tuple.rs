@@ -148,6 +148,13 @@ impl FiveTuple {
         Self { src: self.dst, dst: self.src, tail: self.tail & !0xffff_ffff | swapped }
     }
 
+    /// The same ends and protocol with other ports: for what has something in their place, such as an echo's identifier.
+    #[must_use]
+    pub const fn with_ports(&self, src_port: u16, dst_port: u16) -> Self {
+        let ports = (dst_port.swap_bytes() as u64) << 16 | src_port.swap_bytes() as u64;
+        Self { src: self.src, dst: self.dst, tail: self.tail & !0xffff_ffff | ports }
+    }
+
     /// The 40 bytes, for tables that want a key of bytes.
     #[inline]
     #[must_use]
@@ -266,6 +273,8 @@ mod tests {
         let t = flow(1);
         assert_eq!(t.reversed().reversed(), t);
         assert_eq!(t.reversed(), FiveTuple::v4(Ipv4Addr::from(0xc0a8_0001), Ipv4Addr::from(0x0a00_0001), 80, 1024, 6));
+        assert_eq!(t.with_ports(80, 1024).with_ports(1024, 80), t);
+        assert_eq!((t.with_ports(7, 9).src_port(), t.with_ports(7, 9).dst_port()), (7, 9));
         assert_ne!(flow_hash(&t), flow_hash(&t.reversed()));
         assert_eq!(flow_hash(&FiveTuple::NONE), 0);
     }

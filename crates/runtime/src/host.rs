@@ -99,7 +99,7 @@ impl Host {
                 self.tick(self.now);
             }
         }
-        self.tick(ticks());
+        self.tick_once(ticks(), true);
         while self.flush_released() {}
         self.end_files();
         handover::give_away(self);
@@ -374,13 +374,18 @@ impl Host {
 
     /// The NFs' own time.
     pub(crate) fn tick(&mut self, now: u64) {
+        self.tick_once(now, false);
+    }
+
+    fn tick_once(&mut self, now: u64, ending: bool) {
         let now_ns = self.clock.at_ns(now);
         // What an NF releases is no longer shown as held and not yet in a queue.
         self.page.status().busy.store(1, Relaxed);
         fence(Release);
         for (i, nf) in self.nfs.iter_mut().enumerate() {
             let files = self.storage.files(i, now_ns);
-            nf.tick(&mut Ctx::new(now_ns, self.page.counters(i), &mut self.holds).with_storage(files));
+            let ctx = Ctx::new(now_ns, self.page.counters(i), &mut self.holds).with_storage(files);
+            nf.tick(&mut ctx.with_ending(ending));
         }
         self.holds.settle(&mut self.slots);
         self.tick_at = now + self.clock.ticks_in(TICK_NS);

@@ -16,3 +16,10 @@ fn flows(bencher: divan::Bencher<'_, '_>, flows: usize) {
         flows,
     );
 }
+
+#[divan::bench(args = [32, 1024, 131_072, 1_048_576])]
+fn connections(bencher: divan::Bencher<'_, '_>, connections: usize) {
+    let args = serde_json::json!({"rules_inline": ["deny tcp from any to any port 23", "allow udp from 10.0.0.0/8 to any port 53"],
+        "stateful": {"connections": connections + 1024, "connections6": 1}});
+    support::bursts(bencher, &nf_firewall::KIND, args, connections);
+}

@@ -1,6 +1,7 @@
 //! Arguments, and the rules they lead to.
 
 use crate::rules::{self, Action, Line, Rule};
+use crate::stateful::Stateful;
 use chainline_nf::{Env, Error};
 use std::path::PathBuf;
 
@@ -24,6 +25,10 @@ pub struct Args {
     /// For fragments without ports.
     #[serde(default)]
     pub fragments: Fragments,
+    /// Rules are for the first packet of a connection, and the others of both directions pass by its state. `{}` is this
+    /// with its defaults; absent: the rules judge each packet.
+    #[serde(default)]
+    pub stateful: Option<Stateful>,
 }
 
 fn allow() -> Action {

@@ -1,23 +1,30 @@
 //! `firewall`: allows or denies IPv4 and IPv6 packets by the first rule that matches.
 //!
 //! Rules are compiled into `rte_acl` tables, one for each IP version, so that a burst is looked up at once and
-//! thousands of rules cost little more than ten. Stateless: replies need rules of their own.
+//! thousands of rules cost little more than ten.
+//!
+//! Stateless, so that replies need rules of their own, unless asked: then a connection is judged once, by its first
+//! packet, and what follows passes by its state ([`Stateful`]).
 
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod config;
+mod connections;
 mod rules;
 mod state;
+mod stateful;
+mod track;
 
 pub use config::{Args, ClassBenchAction, Fragments};
 pub use rules::Action;
 pub use state::State as Firewall;
+pub use stateful::{Invalid, Stateful, Timeouts};
 
 use chainline_dpdk::tables::Acl;
-use chainline_nf::{Burst, Ctx, Env, Error, Nf, Verdict};
+use chainline_nf::{Burst, Ctx, Env, Error, Field, Footprint, MAX_BURST, Nf, Sample, Verdict};
 use chainline_packet::{Fragment, Layers, ether, parse, proto};
-use state::{KEY4, KEY6, Pending};
+use state::{KEY4, KEY6, Pending, Rules, Tables};
 
 /// The kind, for registries.
 pub const KIND: chainline_nf::Kind = chainline_nf::Kind::of::<Firewall>();
@@ -26,12 +33,52 @@ impl Nf for Firewall {
     const KIND: &'static str = "firewall";
     const ABOUT: &'static str = "allows or denies packets by addresses, ports and protocol; the first match wins";
     type Args = Args;
+    const FOOTPRINT: Option<Footprint> = Footprint::new(
+        &[
+            Field::EtherType,
+            Field::IpSource,
+            Field::IpDestination,
+            Field::Protocol,
+            Field::Fragment,
+            Field::SourcePort,
+            Field::DestinationPort,
+            Field::TcpFlags,
+            Field::IcmpType,
+            Field::IcmpIdentifier,
+            Field::IcmpQuote,
+        ],
+        &[],
+        &[
+            chainline_nf::State::new("connections", chainline_nf::Scope::Connection, 80).with("stateful"),
+            chainline_nf::State::new("datagrams", chainline_nf::Scope::Datagram, 115).with("stateful"),
+        ],
+    );
+    const SAMPLE: Sample = Sample {
+        args: "{\"rules_inline\": [\"allow tcp to any port 80\"], \"stateful\": {\"connections\": 64, \"connections6\": 64}}",
+        files: &[],
+    };
 
     fn new(args: Args, env: &mut Env<'_>) -> Result<Self, Error> {
         Self::new(&args, env)
     }
 
     fn process(&mut self, burst: &mut Burst<'_>, ctx: &mut Ctx<'_>) {
+        match &mut self.connections {
+            Some(connections) => connections.process(burst, &mut self.rules, ctx),
+            None => self.rules.process(burst, ctx),
+        }
+    }
+
+    fn tick(&mut self, ctx: &mut Ctx<'_>) {
+        if let Some(connections) = &mut self.connections {
+            connections.tick(ctx);
+        }
+    }
+}
+
+impl Rules {
+    /// Each packet by the rules.
+    fn process(&mut self, burst: &mut Burst<'_>, ctx: &Ctx<'_>) {
         (self.pending4.len, self.pending6.len) = (0, 0);
         for i in 0..burst.len() {
             let data = burst.packets()[i].data();
@@ -56,9 +103,7 @@ impl Nf for Firewall {
             burst.set(at, self.verdicts.get(hit as usize).copied().unwrap_or(self.verdicts[0]));
         });
     }
-}
 
-impl Firewall {
     /// Malformed packets, later fragments, and what is not IP.
     #[cold]
     fn rare(&self, data: &[u8], layers: &Layers, ctx: &Ctx<'_>) -> Verdict {
@@ -71,19 +116,75 @@ impl Firewall {
             return self.non_ip_verdict;
         }
         ctx.count(self.fragments, 1);
-        let Some(tables) = &self.fragment_tables else { return Verdict::drop(self.fragment_denied) };
-        if covers_tcp_flags(data, layers) {
+        let Some(tables) = self.fragment_tables.as_ref().filter(|_| !self.denies_fragment(data, layers)) else {
             return Verdict::drop(self.fragment_denied);
-        }
-        let mut hit = [0];
-        if layers.tuple.version() == 4 {
-            tables.v4.classify(&[key4(layers, 0)], &mut hit);
-        } else {
-            tables.v6.classify(&[key6(layers, 0)], &mut hit);
-        }
-        ctx.count(self.hits.nth(hit[0]), 1);
-        self.verdicts.get(hit[0] as usize).copied().unwrap_or(self.verdicts[0])
+        };
+        self.count_hit(look_up(tables, data, layers, false), ctx)
     }
+
+    /// Whether a later fragment is dropped whatever its datagram is.
+    fn denies_fragment(&self, data: &[u8], layers: &Layers) -> bool {
+        self.fragment_tables.is_none() || covers_tcp_flags(data, layers)
+    }
+
+    #[inline]
+    fn count_hit(&self, hit: u32, ctx: &Ctx<'_>) -> Verdict {
+        ctx.count(self.hits.nth(hit), 1);
+        self.verdicts.get(hit as usize).copied().unwrap_or(self.verdicts[0])
+    }
+}
+
+/// What the stateful mode asks: for all packets at once that it may need to know of, then for the verdict on each.
+impl Rules {
+    /// For a burst of `n`.
+    #[inline]
+    fn begin(&mut self, n: usize) {
+        (self.pending4.len, self.pending6.len) = (0, 0);
+        self.asked[..n.min(MAX_BURST)].fill(UNASKED);
+    }
+
+    /// Puts in a whole packet or a first fragment; `at` is its place in the burst.
+    #[cold]
+    fn ask(&mut self, at: usize, data: &[u8]) {
+        let layers = parse(data);
+        let detail = if self.detail { detail(data, &layers) } else { 0 };
+        match layers.tuple.version() {
+            4 => self.pending4.push(at, key4(&layers, detail)),
+            _ => self.pending6.push(at, key6(&layers, detail)),
+        }
+    }
+
+    #[inline]
+    fn answer(&mut self) {
+        let asked = &mut self.asked;
+        decide(&self.tables.v4, &self.pending4, &mut self.results[..], |at, hit| asked[at] = hit);
+        decide(&self.tables.v6, &self.pending6, &mut self.results[..], |at, hit| asked[at] = hit);
+    }
+
+    /// The rules' verdict on a packet, which is counted as theirs.
+    #[cold]
+    fn judge(&self, at: usize, data: &[u8], ctx: &Ctx<'_>) -> Verdict {
+        let asked = self.asked.get(at).copied().unwrap_or(UNASKED);
+        // It had a connection when the burst was looked up, or is none that has any.
+        let hit = if asked == UNASKED { look_up(&self.tables, data, &parse(data), self.detail) } else { asked };
+        self.count_hit(hit, ctx)
+    }
+}
+
+/// Not looked up.
+const UNASKED: u32 = u32::MAX;
+
+/// A look-up of its own, for the rare case.
+#[cold]
+fn look_up(tables: &Tables, data: &[u8], layers: &Layers, with_detail: bool) -> u32 {
+    let detail = if with_detail { detail(data, layers) } else { 0 };
+    let mut hit = [0];
+    if layers.tuple.version() == 4 {
+        tables.v4.classify(&[key4(layers, detail)], &mut hit);
+    } else {
+        tables.v6.classify(&[key6(layers, detail)], &mut hit);
+    }
+    hit[0]
 }
 
 /// Whether this is an IPv4 fragment that would overwrite the TCP flags of the first one (RFC 3128; RFC 1858 §4 has

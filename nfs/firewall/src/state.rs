@@ -1,6 +1,7 @@
-//! What a running `firewall` keeps: the compiled rules and the keys of the burst at hand.
+//! What a running `firewall` keeps: the compiled rules, the keys of the burst at hand, and connections if it is stateful.
 
 use crate::config::{Args, Fragments};
+use crate::connections::Connections;
 use crate::rules::{Action, Ports, Prefix, Rule};
 use chainline_dpdk::tables::{self, Acl, FieldDef, FieldKind, FieldValue, MAX_PRIORITY};
 use chainline_nf::{Counter, Env, Error, MAX_BURST, Reason, Verdict};
@@ -44,29 +45,49 @@ impl<const N: usize> Pending<N> {
     }
 }
 
-/// Compiled rules, counters, verdicts, keys.
+/// A running firewall.
 pub struct State {
-    pub(crate) tables: Tables,
+    pub(crate) rules: Rules,
+    /// The stateful mode.
+    pub(crate) connections: Option<Box<Connections>>,
+}
+
+/// Compiled rules, counters, verdicts, keys.
+pub(crate) struct Rules {
+    pub tables: Tables,
     /// For later fragments; absent where they are denied.
-    pub(crate) fragment_tables: Option<Tables>,
+    pub fragment_tables: Option<Tables>,
     /// By what a look-up returns: 0 is the default, then the rules in order.
-    pub(crate) verdicts: Vec<Verdict>,
+    pub verdicts: Vec<Verdict>,
     /// The counter of the default; the rules' follow.
-    pub(crate) hits: Counter,
-    pub(crate) fragments: Counter,
-    pub(crate) non_ip: Counter,
-    pub(crate) non_ip_verdict: Verdict,
+    pub hits: Counter,
+    pub fragments: Counter,
+    pub non_ip: Counter,
+    pub non_ip_verdict: Verdict,
     /// Whether a rule asks for TCP flags or ICMP types.
-    pub(crate) detail: bool,
-    pub(crate) malformed: Reason,
-    pub(crate) fragment_denied: Reason,
-    pub(crate) pending4: Pending<KEY4>,
-    pub(crate) pending6: Pending<KEY6>,
-    pub(crate) results: Box<[u32; MAX_BURST]>,
+    pub detail: bool,
+    pub malformed: Reason,
+    pub fragment_denied: Reason,
+    pub pending4: Pending<KEY4>,
+    pub pending6: Pending<KEY6>,
+    pub results: Box<[u32; MAX_BURST]>,
+    /// In the stateful mode, what look-ups returned, by the packets' places in the burst.
+    pub asked: Box<[u32; MAX_BURST]>,
 }
 
 impl State {
     pub(crate) fn new(args: &Args, env: &mut Env<'_>) -> Result<Self, Error> {
+        // First, as the rules' counters come last.
+        let connections = match &args.stateful {
+            Some(stateful) => Some(Box::new(Connections::new(stateful, env)?)),
+            None => None,
+        };
+        Ok(Self { rules: Rules::new(args, env)?, connections })
+    }
+}
+
+impl Rules {
+    fn new(args: &Args, env: &mut Env<'_>) -> Result<Self, Error> {
         let policy = args.policy(env)?;
         let verdict = |action, reason| if action == Action::Allow { Verdict::NEXT } else { Verdict::drop(reason) };
         let (denied, by_default) = (env.drop_reason("denied"), env.drop_reason("denied_by_default"));
@@ -116,6 +137,7 @@ impl State {
             pending4: Pending::new(),
             pending6: Pending::new(),
             results: Box::new([0; MAX_BURST]),
+            asked: Box::new([0; MAX_BURST]),
         })
     }
 }

@@ -10,10 +10,24 @@ use support::Host;
 
 #[test]
 fn every_capture_is_processed() {
-    let mut host = Host::new(
-        &nf_firewall::KIND,
+    play(
         serde_json::json!({"rules_inline": ["deny tcp from any to any port 23", "allow udp from 10.0.0.0/8 to any port 53"]}),
     );
+}
+
+#[test]
+fn every_capture_is_tracked() {
+    // Small, so that connections are evicted as well.
+    let stateful = serde_json::json!({"connections": 4096, "connections6": 1024});
+    let outcomes = play(serde_json::json!({"default": "allow", "stateful": stateful}));
+    // All may begin connections, so what is dropped did not fit one.
+    for reason in outcomes.keys() {
+        assert!(["next", "malformed", "invalid_state", "fragment"].contains(&reason.as_str()), "{reason}");
+    }
+}
+
+fn play(args: serde_json::Value) -> BTreeMap<String, usize> {
+    let mut host = Host::new(&nf_firewall::KIND, args);
     let (mut seen, mut outcomes) = (0, BTreeMap::<String, usize>::new());
     let there = captures::captures(&mut |mut frames| {
         // Longer ones cannot be received: a buffer holds 9,018 bytes.
@@ -28,4 +42,5 @@ fn every_capture_is_processed() {
         assert_eq!(outcomes.values().sum::<usize>(), seen);
         assert!(outcomes["next"] > 0);
     }
+    outcomes
 }

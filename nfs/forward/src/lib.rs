@@ -12,7 +12,7 @@ mod state;
 pub use config::Args;
 pub use state::State as Forward;
 
-use chainline_nf::{Burst, Ctx, Env, Error, Nf, Verdict};
+use chainline_nf::{Burst, Ctx, Env, Error, Field, Footprint, Nf, Verdict};
 use chainline_packet::ether;
 
 /// The kind, for registries.
@@ -22,6 +22,11 @@ impl Nf for Forward {
     const KIND: &'static str = "forward";
     const ABOUT: &'static str = "swaps Ethernet source and destination";
     type Args = Args;
+    const FOOTPRINT: Option<Footprint> = Footprint::new(
+        &[Field::EthernetSource, Field::EthernetDestination],
+        &[Field::EthernetSource, Field::EthernetDestination],
+        &[],
+    );
 
     fn new(_: Args, env: &mut Env<'_>) -> Result<Self, Error> {
         Ok(Self::new(env))

@@ -15,7 +15,7 @@ mod state;
 pub use config::{Args, Format, NextHop, NonIp};
 pub use state::State as L3fwd;
 
-use chainline_nf::{Burst, Ctx, Env, Error, Nf, Packet, Verdict};
+use chainline_nf::{Burst, Ctx, Env, Error, Field, Footprint, Nf, Packet, Sample, Verdict};
 use chainline_packet::{Layers, Malformed, checksum, ether::Mac, ipv4, parse};
 use config::Rewrite;
 
@@ -26,6 +26,12 @@ impl Nf for L3fwd {
     const KIND: &'static str = "l3fwd";
     const ABOUT: &'static str = "forwards IPv4 and IPv6 by longest prefix match";
     type Args = Args;
+    const FOOTPRINT: Option<Footprint> = Footprint::new(
+        &[Field::EtherType, Field::IpDestination, Field::Ttl],
+        &[Field::EthernetSource, Field::EthernetDestination, Field::Ttl, Field::IpChecksum],
+        &[],
+    );
+    const SAMPLE: Sample = Sample { args: "{\"routes_inline\": [\"10.0.0.0/8 via 02:00:00:00:00:03\"]}", files: &[] };
 
     fn new(args: Args, env: &mut Env<'_>) -> Result<Self, Error> {
         Self::new(&args, env)

@@ -2,65 +2,13 @@
 
 use crate::rewrite::{Side, bytes};
 use chainline_packet::checksum::Delta;
-use chainline_packet::{FiveTuple, Layers, ipv6, proto};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use chainline_packet::icmp::{self, Quoted};
+use chainline_packet::{Layers, proto};
+use std::net::IpAddr;
 
-/// The packet that an error tells of.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Quoted {
-    /// Its flow.
-    pub flow: FiveTuple,
-    /// Where its headers start in the frame.
-    l3: usize,
-    l4: usize,
-}
-
-/// Bytes of ICMP and ICMPv6 headers before the quoted packet.
-const HEADER: usize = 8;
-
-/// What an error quotes, if the packet is an ICMP error about TCP or UDP (RFC 792, RFC 4443 §3) whose ports are quoted.
+/// What an ICMP error about TCP or UDP quotes.
 pub(crate) fn quoted(data: &[u8], layers: &Layers) -> Option<Quoted> {
-    let l4 = usize::from(layers.l4);
-    let kind = *data.get(l4)?;
-    let data = data.get(..usize::from(layers.end))?;
-    let inner = l4 + HEADER;
-    let (l3, l4, upper) = match layers.tuple.proto() {
-        // Destination unreachable, source quench, time exceeded, parameter problem.
-        proto::ICMP if matches!(kind, 3 | 4 | 11 | 12) => {
-            let head: &[u8; 20] = data.get(inner..)?.first_chunk()?;
-            let later = u16::from_be_bytes([head[6], head[7]]) & 0x1fff != 0;
-            if head[0] >> 4 != 4 || head[0] & 15 < 5 || later {
-                return None;
-            }
-            (inner, inner + usize::from(head[0] & 15) * 4, head[9])
-        }
-        // Destination unreachable, packet too big, time exceeded, parameter problem.
-        proto::ICMPV6 if matches!(kind, 1..=4) => {
-            let head: &[u8; 40] = data.get(inner..)?.first_chunk()?;
-            if head[0] >> 4 != 6 {
-                return None;
-            }
-            let upper = ipv6::upper_layer(data, inner + 40, head[6]).ok()?;
-            if upper.fragment_offset != 0 {
-                return None;
-            }
-            (inner, upper.offset, upper.proto)
-        }
-        _ => return None,
-    };
-    if !matches!(upper, proto::TCP | proto::UDP) {
-        return None;
-    }
-    let p: &[u8; 4] = data.get(l4..)?.first_chunk()?;
-    let (src_port, dst_port) = (u16::from_be_bytes([p[0], p[1]]), u16::from_be_bytes([p[2], p[3]]));
-    let flow = if layers.tuple.proto() == proto::ICMP {
-        let v4 = |at: usize| data.get(at..)?.first_chunk::<4>().map(|b| Ipv4Addr::from(*b));
-        FiveTuple::v4(v4(l3 + 12)?, v4(l3 + 16)?, src_port, dst_port, upper)
-    } else {
-        let v6 = |at: usize| data.get(at..)?.first_chunk::<16>().map(|b| Ipv6Addr::from(*b));
-        FiveTuple::v6(v6(l3 + 8)?, v6(l3 + 24)?, src_port, dst_port, upper)
-    };
-    Some(Quoted { flow, l3, l4 })
+    icmp::quoted(data, layers).filter(|q| matches!(q.flow.proto(), proto::TCP | proto::UDP))
 }
 
 /// A new address, and a new port unless it is 0, for `inner` of the quoted packet; the same address for `outer` of the

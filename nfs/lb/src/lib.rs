@@ -23,7 +23,7 @@ pub use config::{Args, Passive, Timeouts};
 pub use state::State as LoadBalancer;
 
 use chainline_flowtable::{v4_key, v6_key};
-use chainline_nf::{Burst, Ctx, Env, Error, Nf, Packet, Verdict};
+use chainline_nf::{Burst, Ctx, Env, Error, Field, Footprint, Nf, Packet, Sample, Verdict};
 use chainline_packet::{Fragment, flow_hash, parse, proto};
 use directory::To;
 use rewrite::{Place, Side as End, dsr, nat};
@@ -40,6 +40,40 @@ impl Nf for LoadBalancer {
     const ABOUT: &'static str =
         "balances flows over backends (Maglev), with address translation or direct server return";
     type Args = Args;
+    const FOOTPRINT: Option<Footprint> = Footprint::new(
+        &[
+            Field::EtherType,
+            Field::IpSource,
+            Field::IpDestination,
+            Field::Protocol,
+            Field::Fragment,
+            Field::SourcePort,
+            Field::DestinationPort,
+            Field::TcpFlags,
+            Field::IcmpType,
+            Field::IcmpQuote,
+        ],
+        &[
+            Field::EthernetSource,
+            Field::EthernetDestination,
+            Field::IpSource,
+            Field::IpDestination,
+            Field::IpChecksum,
+            Field::SourcePort,
+            Field::DestinationPort,
+            Field::L4Checksum,
+            Field::IcmpQuote,
+        ],
+        &[
+            chainline_nf::State::new("flows", chainline_nf::Scope::Flow, 84),
+            chainline_nf::State::new("datagrams", chainline_nf::Scope::Datagram, 120),
+            chainline_nf::State::new("backends", chainline_nf::Scope::Configured, 0).with("passive"),
+        ],
+    );
+    const SAMPLE: Sample = Sample {
+        args: "{\"services\": \"services\", \"flows\": 64, \"flows6\": 64, \"table_size\": 11}",
+        files: &[("services", "service web tcp 192.0.2.10 port 80 nat\nbackend 10.0.0.1\n")],
+    };
 
     fn new(args: Args, env: &mut Env<'_>) -> Result<Self, Error> {
         Self::new(&args, env)

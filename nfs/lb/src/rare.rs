@@ -1,12 +1,13 @@
 //! What is not a whole TCP or UDP packet: fragments, ICMP errors, malformed packets, and everything else.
 
 use crate::directory::To;
-use crate::icmp::{self, Quoted};
+use crate::icmp;
 use crate::rewrite::{Place, Side as End, dsr};
 use crate::state::{Flow, State, Way};
-use chainline_flowtable::{Class, FlowTable, Inserted, v4_key, v6_key};
+use chainline_flowtable::{Class, FlowTable, Inserted, datagram_key, v4_key, v6_key};
 use chainline_nf::{Ctx, Packet, Reason, Verdict};
-use chainline_packet::{FiveTuple, Fragment, Layers, flow_hash, ipv6, proto};
+use chainline_packet::icmp::Quoted;
+use chainline_packet::{FiveTuple, Fragment, Layers, flow_hash, proto};
 
 impl State {
     #[cold]
@@ -52,7 +53,7 @@ impl State {
             return self.other();
         };
         ctx.count(self.core.counters.fragments, 1);
-        if let Some(key) = datagram(packet.data(), layers) {
+        if let Some(key) = datagram_key(packet.data(), layers) {
             // The identification comes around: what the last datagram of this name said is void.
             if let Inserted::There(at) = self.fragments.insert(&key, Class(0), way, |_, _| {})
                 && let Some(old) = self.fragments.entry_mut(at)
@@ -66,7 +67,7 @@ impl State {
 
     /// A later fragment has addresses alone.
     fn later(&mut self, packet: &mut Packet<'_>, layers: &Layers, to: To, ctx: &Ctx<'_>) -> Verdict {
-        let at = datagram(packet.data(), layers).and_then(|key| self.fragments.find_one(&key));
+        let at = datagram_key(packet.data(), layers).and_then(|key| self.fragments.find_one(&key));
         let Some(way) = at.and_then(|at| self.fragments.entry(at)).copied() else {
             // It came before the first one, or long after.
             return if to == To::Other { self.other() } else { Verdict::drop(self.core.reasons.fragment) };
@@ -187,22 +188,4 @@ fn find<const N: usize>(
     let at = table.find_one(key)?;
     table.touch(at);
     Some((at, *table.entry(at)?))
-}
-
-/// What the fragments of a datagram have in common (RFC 791 §3.2, RFC 8200 §4.5): addresses, protocol, identification.
-fn datagram(data: &[u8], layers: &Layers) -> Option<[u8; 48]> {
-    let l3 = usize::from(layers.l3);
-    let id: [u8; 4] = if layers.tuple.version() == 4 {
-        let field: [u8; 2] = *data.get(l3 + 4..)?.first_chunk()?;
-        [0, 0, field[0], field[1]]
-    } else {
-        let head: &[u8; 40] = data.get(l3..)?.first_chunk()?;
-        let datagram = data.get(..usize::from(layers.end))?;
-        let upper = ipv6::upper_layer(datagram, l3 + 40, head[6]).ok()?;
-        *data.get(upper.fragment_part.checked_sub(4)?..)?.first_chunk()?
-    };
-    let mut key = v6_key(&layers.tuple);
-    // In place of ports, which only the first has.
-    key[32..36].copy_from_slice(&id);
-    Some(key)
 }

@@ -14,7 +14,8 @@ mod pcapng;
 pub use config::Args;
 
 use chainline_nf::{
-    Access, Burst, Completion, Counter, Ctx, Durable, Env, Errno, Error, File, FileSpec, HoldId, Nf, Reason, Verdict,
+    Access, Burst, Completion, Counter, Ctx, Durable, Env, Errno, Error, Field, File, FileSpec, Footprint, HoldId, Nf,
+    Reason, Sample, Verdict,
 };
 use config::{Filter, OnError, Sync};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -46,6 +47,8 @@ impl Nf for Logger {
     const KIND: &'static str = "logger";
     const ABOUT: &'static str = "writes packets to a pcapng file";
     type Args = Args;
+    const FOOTPRINT: Option<Footprint> = Footprint::new(&[Field::Frame], &[], &[]);
+    const SAMPLE: Sample = Sample { args: "{\"file\": \"log.pcapng\"}", files: &[] };
 
     fn new(args: Args, env: &mut Env<'_>) -> Result<Self, Error> {
         args.check()?;

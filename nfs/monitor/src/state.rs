@@ -1,6 +1,8 @@
 //! What a running `monitor` keeps: the hosts it has seen.
 
 use crate::config::Args;
+use crate::heavy::Heavy;
+use crate::records::Records;
 use chainline_dpdk::tables::Hash;
 use chainline_nf::{Counter, Ctx, Env, Error, MAX_BURST};
 use std::fmt::Write;
@@ -35,6 +37,8 @@ pub struct State {
     top: usize,
     pub(crate) pending: Pending,
     pub(crate) counters: Counters,
+    pub(crate) heavy: Option<Box<Heavy>>,
+    pub(crate) records: Option<Box<Records>>,
 }
 
 pub(crate) struct Counters {
@@ -81,6 +85,8 @@ impl State {
             top: args.top,
             pending: Pending { keys: [[0; 16]; MAX_BURST], bytes: [0; MAX_BURST], found: [0; MAX_BURST], len: 0 },
             counters,
+            heavy: args.heavy_hitters.as_ref().map(Heavy::new).transpose()?.map(Box::new),
+            records: args.flow_records.as_ref().map(|r| Records::new(r, env)).transpose()?.map(Box::new),
         })
     }
 

@@ -22,7 +22,7 @@ pub use config::{Args, Blocks, Filter, Pooling, Ports, Reuse, Timeouts};
 pub use state::State as Nat;
 
 use chainline_flowtable::{Position, v4_key};
-use chainline_nf::{Burst, Ctx, Env, Error, Nf, Packet, Reason, Verdict};
+use chainline_nf::{Burst, Ctx, Env, Error, Field, Footprint, Nf, Packet, Reason, Sample, Verdict};
 use chainline_packet::{Fragment, Layers, parse, proto};
 use rewrite::{Icmp, Place, Side, endpoint, query_flow};
 use state::{State, Way};
@@ -36,6 +36,40 @@ impl Nf for Nat {
     const ABOUT: &'static str =
         "translates the addresses of hosts inside to external ones, and those of replies back (NAT44)";
     type Args = Args;
+    const FOOTPRINT: Option<Footprint> = Footprint::new(
+        &[
+            Field::EtherType,
+            Field::IpSource,
+            Field::IpDestination,
+            Field::Protocol,
+            Field::Fragment,
+            Field::SourcePort,
+            Field::DestinationPort,
+            Field::TcpFlags,
+            Field::IcmpType,
+            Field::IcmpIdentifier,
+            Field::IcmpQuote,
+        ],
+        &[
+            Field::IpSource,
+            Field::IpDestination,
+            Field::IpChecksum,
+            Field::SourcePort,
+            Field::DestinationPort,
+            Field::L4Checksum,
+            Field::IcmpIdentifier,
+            Field::IcmpQuote,
+        ],
+        &[
+            chainline_nf::State::new("flows", chainline_nf::Scope::Connection, 210),
+            chainline_nf::State::new("mappings", chainline_nf::Scope::SourceHost, 100),
+            chainline_nf::State::new("datagrams", chainline_nf::Scope::Datagram, 80),
+        ],
+    );
+    const SAMPLE: Sample = Sample {
+        args: "{\"inside\": [\"10.0.0.0/8\"], \"pool\": [\"198.51.100.1\"], \"flows\": 64, \"subscribers\": 64}",
+        files: &[],
+    };
 
     fn new(args: Args, env: &mut Env<'_>) -> Result<Self, Error> {
         Self::new(&args, env)

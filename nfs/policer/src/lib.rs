@@ -20,7 +20,7 @@ pub use config::{Action, Args, Aware, ClassArgs, MeterArgs, Per, ShaperArgs};
 pub use state::State as Policer;
 
 use chainline_dpdk::meter::Item;
-use chainline_nf::{Burst, Ctx, Env, Error, Nf, Verdict};
+use chainline_nf::{Burst, Ctx, Env, Error, Field, Footprint, Nf, Sample, Verdict};
 use chainline_packet::{ether, parse};
 use state::{Act, Does, Head, UNMATCHED};
 
@@ -32,6 +32,27 @@ impl Nf for Policer {
     const ABOUT: &'static str =
         "meters packets per class or flow (srTCM, trTCM); passes, drops or marks them by colour, or shapes";
     type Args = Args;
+    const FOOTPRINT: Option<Footprint> = Footprint::new(
+        &[
+            Field::EtherType,
+            Field::IpSource,
+            Field::IpDestination,
+            Field::Protocol,
+            Field::TrafficClass,
+            Field::IpLength,
+            Field::SourcePort,
+            Field::DestinationPort,
+        ],
+        &[Field::TrafficClass, Field::IpChecksum],
+        &[
+            chainline_nf::State::new("class meters", chainline_nf::Scope::Configured, 32),
+            chainline_nf::State::new("flow meters", chainline_nf::Scope::Flow, 113).with("per: flow"),
+        ],
+    );
+    const SAMPLE: Sample = Sample {
+        args: "{\"classes\": [{\"name\": \"all\", \"per\": \"flow\", \"meter\": {\"srtcm\": {\"cir_bytes_s\": 1000, \"cbs_bytes\": 3000, \"ebs_bytes\": 3000}}}], \"flows\": 64, \"flows6\": 64}",
+        files: &[],
+    };
 
     fn new(args: Args, env: &mut Env<'_>) -> Result<Self, Error> {
         Self::new(&args, env)

@@ -24,7 +24,7 @@ mod state;
 pub use config::{Args, IcmpErrors, Interface, Neighbour};
 pub use state::State as Router;
 
-use chainline_nf::{Burst, Ctx, Env, Error, Nf, Packet, Verdict};
+use chainline_nf::{Burst, Ctx, Env, Error, Field, Footprint, Nf, Packet, Sample, Scope, State, Verdict};
 use chainline_packet::{Layers, Malformed, checksum, ether, ipv4, parse};
 use fib::Hop;
 
@@ -38,6 +38,37 @@ impl Nf for Router {
     const KIND: &'static str = "router";
     const ABOUT: &'static str = "routes IPv4 and IPv6 between interfaces, with ARP, neighbour discovery and ICMP";
     type Args = Args;
+    /// A packet that is answered is made anew.
+    const FOOTPRINT: Option<Footprint> = Footprint::new(
+        &[
+            Field::EthernetDestination,
+            Field::EtherType,
+            Field::IpSource,
+            Field::IpDestination,
+            Field::Protocol,
+            Field::Ttl,
+            Field::IpLength,
+            Field::Fragment,
+            Field::IpChecksum,
+            Field::IcmpType,
+            Field::Frame,
+        ],
+        &[
+            Field::EthernetSource,
+            Field::EthernetDestination,
+            Field::Ttl,
+            Field::IpChecksum,
+            Field::Frame,
+            Field::FrameLength,
+        ],
+        // How many errors may still be sent.
+        &[State::new("error limits", Scope::Configured, 32)],
+    );
+    const SAMPLE: Sample = Sample {
+        args: "{\"interfaces\": [{\"name\": \"lan\", \"mac\": \"02:00:00:00:0a:01\", \"addresses\": [\"10.0.0.1/8\"], \
+               \"next\": [0]}]}",
+        files: &[],
+    };
 
     fn new(args: Args, env: &mut Env<'_>) -> Result<Self, Error> {
         Self::new(&args, env)

@@ -16,7 +16,7 @@ pub use config::{Args, Cost, Distribution, Step};
 pub use draws::Draws;
 pub use state::State as Synthetic;
 
-use chainline_nf::{Burst, Ctx, Env, Error, Nf};
+use chainline_nf::{Burst, Ctx, Env, Error, Footprint, Nf, Sample};
 
 /// The kind, for registries.
 pub const KIND: chainline_nf::Kind = chainline_nf::Kind::of::<Synthetic>();
@@ -25,6 +25,12 @@ impl Nf for Synthetic {
     const KIND: &'static str = "synthetic";
     const ABOUT: &'static str = "costs a given number of cycles and touches a given amount of state";
     type Args = Args;
+    const FOOTPRINT: Option<Footprint> = Footprint::new(
+        &[],
+        &[],
+        &[chainline_nf::State::new("cache lines", chainline_nf::Scope::Instance, 0).with("state_bytes")],
+    );
+    const SAMPLE: Sample = Sample { args: "{\"iteration_cycles\": 1.0, \"tsc_hz\": 1000000000}", files: &[] };
 
     fn new(args: Args, _: &mut Env<'_>) -> Result<Self, Error> {
         Self::new(&args)

@@ -147,7 +147,12 @@ fn the_examples_run() {
         let carried = report["ledger"]["transmitted"].as_u64() > Some(0) || text.contains("af_packet");
         assert!(carried, "{}: {report:#}", file.display());
     }
-    for written in ["/tmp/chainline-edge.pcap", "/tmp/chainline-dns.pcapng"] {
+    for written in [
+        "/tmp/chainline-edge.pcap",
+        "/tmp/chainline-dns.pcapng",
+        "/tmp/chainline-flows.ipfix",
+        "/tmp/chainline-flows.jsonl",
+    ] {
         let _ = std::fs::remove_file(Path::new(written));
     }
 }
