@@ -18,6 +18,7 @@ mod isolation;
 mod kernel_clients;
 mod lab;
 mod mechanisms;
+mod nat;
 mod new_nf;
 mod references;
 mod restructure;
