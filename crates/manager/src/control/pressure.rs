@@ -62,20 +62,36 @@ struct Edge {
 /// them. They are not in the way of others.
 #[derive(Clone, Copy, Default)]
 struct Missing {
+    /// Since when, and how many at least, there were more inside than queues and bursts account for.
     since_ns: u64,
     least: u64,
+    /// What had left the chain when something last moved, and when that was.
+    left: u64,
+    moved_ns: u64,
+    /// Packets that stayed inside when nothing moved any more.
+    stayed: u64,
 }
 
 /// Nanoseconds after which packets are missing: counts of queues and of what is inside are not of the same moment.
 const MISSING_NS: u64 = 20_000_000;
 
 impl Missing {
-    fn step(&mut self, now_ns: u64, now: u64) -> u64 {
-        if now == 0 {
-            *self = Self { since_ns: now_ns, least: u64::MAX };
+    /// At `now_ns` the chain is this far, `queued` packets are in its queues, and at most `bursts` in bursts.
+    fn step(&mut self, now_ns: u64, now: Progress, queued: u64, bursts: u64) -> u64 {
+        if now.left != self.left || queued > 0 {
+            (self.left, self.moved_ns) = (now.left, now_ns);
         }
-        self.least = self.least.min(now);
-        if now_ns.saturating_sub(self.since_ns) >= MISSING_NS { self.least } else { 0 }
+        // With empty queues nothing is in a burst for so long: a limit as low as what is lost would never let anything
+        // in again.
+        let still = now_ns.saturating_sub(self.moved_ns) >= MISSING_NS;
+        self.stayed = if still { now.inside } else { self.stayed.min(now.inside) };
+        let more = now.inside.saturating_sub(queued + bursts);
+        if more == 0 {
+            (self.since_ns, self.least) = (now_ns, u64::MAX);
+        }
+        self.least = self.least.min(more);
+        let more = if now_ns.saturating_sub(self.since_ns) >= MISSING_NS { self.least } else { 0 };
+        self.stayed.max(more)
     }
 }
 
@@ -209,8 +225,7 @@ impl Pressure {
                 let held = chain.instances.iter().map(held).fold(0, u64::saturating_add);
                 let mut progress: Progress = gauge.progress();
                 progress.inside = progress.inside.saturating_sub(held);
-                let there = self.queued[c] + chain.bounds.least;
-                let missing = chain.missing.step(now_ns, progress.inside.saturating_sub(there));
+                let missing = chain.missing.step(now_ns, progress, self.queued[c], chain.bounds.least);
                 progress.inside = progress.inside.saturating_sub(missing);
                 let held = held.saturating_add(missing);
                 let limit = chain.limit.step(&chain.bounds, times, progress);

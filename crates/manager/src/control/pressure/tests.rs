@@ -180,3 +180,23 @@ fn chains_that_meet_on_cores_are_tried_together() {
     assert_eq!(groups(&plan), [0, 0, 1]);
     assert!(Pressure::new(&Plan { mechanisms: "weights".parse().unwrap(), ..(*plan).clone() }).is_none());
 }
+
+/// As many as fit into bursts are lost, and the limit may be no more than those.
+#[test]
+fn lost_packets_lock_nobody_out() {
+    let mut missing = Missing::default();
+    let mut step = |ms: u64, left: u64, inside: u64, queued: u64| {
+        missing.step(ms * MS, Progress { at_ns: ms * MS, left, inside }, queued, 128)
+    };
+    // Still on their way, for all that is known.
+    (0..20).for_each(|ms| assert_eq!(step(ms, 10, 100, 0), 0, "{ms}"));
+    assert_eq!(step(21, 10, 100, 0), 100, "nothing moves, and no queue has any");
+    // Others come and go: these stay lost, until an audit finds them.
+    assert_eq!(step(22, 10, 160, 60), 100);
+    assert_eq!(step(23, 50, 130, 10), 100);
+    assert_eq!(step(24, 210, 0, 0), 0);
+    assert_eq!(step(25, 210, 90, 30), 0);
+    // In a chain that moves, only what is more than queues and bursts account for.
+    (26..50).for_each(|ms| _ = step(ms, 210 + ms, 400, 72));
+    assert_eq!(step(50, 300, 400, 72), 200);
+}
