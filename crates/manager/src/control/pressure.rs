@@ -88,6 +88,7 @@ impl Missing {
         let more = now.inside.saturating_sub(queued + bursts);
         if more == 0 {
             (self.since_ns, self.least) = (now_ns, u64::MAX);
+            return self.stayed;
         }
         self.least = self.least.min(more);
         let more = if now_ns.saturating_sub(self.since_ns) >= MISSING_NS { self.least } else { 0 };
