@@ -178,14 +178,12 @@ fn hop_mac(hop: usize) -> String {
     format!("02:00:00:00:01:{hop:02x}")
 }
 
-/// Two interfaces: packets come in at one and leave by the other's next hops.
+/// One interface: packets come in there and leave by its next hops, which is the path's next hop.
 fn router() -> Value {
     let neighbours = (0..NEXT_HOPS).map(|i| json!({"address": inputs::neighbour(i), "mac": hop_mac(i)}));
+    let addresses = ["10.0.0.1/8", "192.168.1.1/24"];
     json!({
-        "interfaces": [
-            {"name": "lan", "mac": ROUTER_MAC, "addresses": ["10.0.0.1/8"], "chains": [0]},
-            {"name": "wan", "mac": "02:00:00:00:00:02", "addresses": ["192.168.1.1/24"], "chains": [], "next": [0]},
-        ],
+        "interfaces": [{"name": "lan", "mac": ROUTER_MAC, "addresses": addresses, "chains": [0], "next": [0]}],
         "neighbours": neighbours.collect::<Vec<_>>(),
         "routes": "router.routes",
     })
@@ -229,7 +227,9 @@ impl Case {
         // Routed packets go everywhere in an eighth of the address space that has no special addresses.
         let dst = if routed { "32.0.0.0/3".to_owned() } else { format!("{SERVICE}/32") };
         let nf = |(kind, args): &(&str, Value)| {
-            ((*kind).to_owned(), json!({"kind": kind, "isolation": "fused", "args": args}))
+            // One alone has nobody to be fused with, and is the same loop.
+            let isolation = if nfs.len() > 1 { "fused" } else { "process" };
+            ((*kind).to_owned(), json!({"kind": kind, "isolation": isolation, "args": args}))
         };
         json!({
             "apiVersion": "chainline/v1alpha1",
@@ -257,14 +257,16 @@ pub const FLOWS: [u64; 5] = [10, 1_000, 100_000, 1_000_000, 10_000_000];
 
 /// All cases of a subject.
 pub fn of(subject: Subject, full: bool) -> Vec<Case> {
-    let sizes = FLOWS.into_iter().filter(|f| match f {
+    let size = |flows: &u64| match flows {
         10_000_000 => full && subject.has_state(),
         // Without state these lie between the others.
         1_000 | 100_000 => subject.has_state(),
         _ => true,
-    });
+    };
     let localities: &[Locality] = if subject == Subject::Chain4 { &[Locality::Random] } else { &Locality::ALL };
-    sizes.flat_map(|flows| localities.iter().map(move |&locality| Case { subject, flows, locality })).collect()
+    let sizes = |locality| FLOWS.into_iter().filter(size).map(move |flows| Case { subject, flows, locality });
+    // Sizes in one order of packets stand side by side: they are held against each other.
+    localities.iter().flat_map(|locality| sizes(*locality)).collect()
 }
 
 #[cfg(test)]

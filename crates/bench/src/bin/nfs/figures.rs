@@ -21,6 +21,7 @@ pub fn all(s: &Samples, groups: &[(Subject, Vec<Case>)]) -> Vec<Named> {
     }
     let core_to_core = match s.unavailable.get("core_to_core") {
         Some(why) => Figure::unavailable(why.clone()),
+        // One value before each trial.
         None => Figure::of_samples(s.get("core_to_core"), 1.0, "ns"),
     };
     out.push(Named { name: "core_to_core_ns".into(), figure: core_to_core, goal: Goal::None });

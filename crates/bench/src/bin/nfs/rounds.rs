@@ -99,22 +99,25 @@ impl Bench {
                 // Who goes first takes turns.
                 let turn = round % cases.len().max(1);
                 cases.rotate_left(turn);
-                let distance = core_to_core::round_trip_ns(MANAGER_CORE, NF_CORE);
                 for case in cases {
-                    self.case(case, distance.as_ref().ok().copied())?;
+                    self.case(case)?;
                     done += 1;
-                }
-                match distance {
-                    Ok(ns) => self.samples.add("core_to_core", ns, false),
-                    Err(why) => _ = self.samples.unavailable.insert("core_to_core".into(), why),
                 }
             }
         }
         Ok(())
     }
 
-    fn case(&mut self, case: Case, distance_ns: Option<f64>) -> Result<(), NfsError> {
+    fn case(&mut self, case: Case) -> Result<(), NfsError> {
         let name = case.name();
+        // Before each trial: the hypervisor moves processors within a round, too.
+        match core_to_core::round_trip_ns(MANAGER_CORE, NF_CORE) {
+            Ok(ns) => {
+                self.samples.add("core_to_core", ns, false);
+                self.samples.add(&format!("{name}/core_to_core"), ns, false);
+            }
+            Err(why) => _ = self.samples.unavailable.insert("core_to_core".into(), why),
+        }
         let trial = self.repetitions.least_disturbed(|| self.attempt(case))?;
         self.samples.trial(&name, &trial.environment, trial.ticks);
         let outcome = &trial.outcome;
@@ -134,9 +137,6 @@ impl Bench {
         let cost_ns: u64 = outcome.nfs.values().filter_map(|nf| nf.cost_ns).sum();
         if outcome.nfs.values().all(|nf| nf.cost_ns.is_some()) {
             add("/cost_ns", cost_ns as f64);
-        }
-        if let Some(ns) = distance_ns {
-            add("/core_to_core", ns);
         }
         Ok(())
     }
