@@ -1,7 +1,7 @@
 //! What is measured: NFs with their arguments, numbers of flows, and in which order their packets come. The chain files
 //! are what a user could write; nothing here is for measuring only.
 
-use crate::inputs::{self, NEXT_HOPS, RULES, SERVICE, SERVICE_PORT};
+use crate::inputs::{self, NEXT_HOPS, RULES, SERVICE, SERVICE_PORT, SERVICES};
 use serde_json::{Map, Value, json};
 
 /// Cores: the manager with generator and sink, and the NFs.
@@ -223,9 +223,12 @@ impl Case {
         let mut path = vec!["in"];
         path.extend(nfs.iter().map(|(kind, _)| *kind));
         path.push("out");
-        let routed = matches!(self.subject, Subject::L3fwd | Subject::Router);
-        // Routed packets go everywhere in an eighth of the address space that has no special addresses.
-        let dst = if routed { "32.0.0.0/3".to_owned() } else { format!("{SERVICE}/32") };
+        let dst = match self.subject {
+            // Everywhere in an eighth of the address space that has no special addresses.
+            Subject::L3fwd | Subject::Router => "32.0.0.0/3".to_owned(),
+            Subject::Firewall(_) => SERVICES.to_owned(),
+            _ => format!("{SERVICE}/32"),
+        };
         let nf = |(kind, args): &(&str, Value)| {
             // One alone has nobody to be fused with, and is the same loop.
             let isolation = if nfs.len() > 1 { "fused" } else { "process" };

@@ -43,6 +43,9 @@ struct Options {
     /// Measure these alone.
     #[arg(long, value_name = "NF", value_delimiter = ',', value_parser = KINDS)]
     only: Vec<String>,
+    /// Routes of a real table instead of made ones: pyasn's form, gzip or not.
+    #[arg(long, value_name = "FILE")]
+    routes: Option<PathBuf>,
     /// The program to measure.
     #[arg(long, value_name = "FILE", default_value = "target/release/chainline")]
     program: PathBuf,
@@ -77,7 +80,7 @@ fn bench(options: &Options) -> Result<(), NfsError> {
     let dir = options.out.join("nfs");
     let io = |source| NfsError::Io { what: dir.display().to_string(), source };
     std::fs::create_dir_all(&dir).map_err(io)?;
-    inputs::write(&dir).map_err(io)?;
+    inputs::write(&dir, options.routes.as_deref()).map_err(io)?;
     let chosen = |s: &Subject| options.only.is_empty() || options.only.iter().any(|w| w == s.kind());
     let subjects = Subject::ALL.into_iter().filter(chosen);
     let window_ms = options.trial_ms.unwrap_or(if quick { 100 } else { 600 });
@@ -108,6 +111,7 @@ fn bench(options: &Options) -> Result<(), NfsError> {
     let run = json!({
         "command": report::quoted(&std::env::args().collect::<Vec<_>>()),
         "rounds": bench.rounds, "trial_s": bench.window.as_secs_f64(), "trials": samples.trials, "quick": quick,
+        "routes": options.routes,
         "stolen_share": samples.ticks.stolen_share(), "foreign_share": samples.ticks.foreign_share(),
         "disturbed_trials": samples.spoiled,
     });
