@@ -3,12 +3,12 @@
 CARGO ?= cargo
 BIN := target/release/chainline
 
-.PHONY: help deps build demo test bench lint fuzz docs clean
+.PHONY: help deps build demo test bench bench-nfs lint fuzz docs clean
 
 help: ## this list
 	@echo "Chainline runs chains of network functions. Set up: make demo; whole test suite: make test."
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "Tests on real captures and tables read them from the folder that CHAINLINE_DATA names."
 
@@ -27,6 +27,10 @@ test: ## everything: build, formats, lints, tests, references, licences, a short
 
 bench: build ## how fast it is here: target/bench/results.json; BENCH=--quick for a look
 	@scripts/bench.sh $(BIN) $(BENCH)
+
+bench-nfs: build ## rates of each NF over its state: target/bench/nfs.json, nfs.html; BENCH=--quick
+	$(CARGO) build --release --locked --quiet -p chainline-bench
+	@target/release/bench-nfs --program $(BIN) $(BENCH)
 
 lint: deps ## formats and clippy alone
 	$(CARGO) fmt --all --check

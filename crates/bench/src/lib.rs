@@ -9,6 +9,7 @@
 //! | processes with deadlines, last words, and no life without ours | `process` |
 //! | what others did on the host meanwhile | `host`, `watch` |
 //! | how far two cores are from each other | `core_to_core` |
+//! | figures of `make bench` and `make bench-nfs`, with goals, from interleaved rounds | `figures` |
 //! | benchmark files: factors, and the chain files made of them | `sweep` |
 //! | all cases in rounds: trials judged, repeated, recorded, played back | `run` |
 //! | trials and figures, as they are kept | `results` |
@@ -21,6 +22,7 @@
 pub mod core_to_core;
 pub mod dataplane;
 pub mod diff;
+pub mod figures;
 pub mod host;
 pub mod nfvnice;
 pub mod niu;

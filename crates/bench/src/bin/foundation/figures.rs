@@ -1,39 +1,9 @@
 //! From what the rounds saw to the figures that the results name. Their definitions are in `docs/performance.md`.
 
 use crate::chains::{ORDERS, order_name};
-use crate::rounds::{FORWARDS, STARTED, Samples};
-use crate::stats::{Figure, Sample, counting, median, slope};
+use crate::rounds::{FORWARDS, STARTED};
+use chainline_bench::figures::{BUSY, Figure, Goal, Named, Sample, Samples, counting, median, slope};
 use serde_json::{Map, Value, json};
-
-/// What a figure should be.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Goal {
-    AtLeast(f64),
-    AtMost(f64),
-    None,
-}
-
-impl Goal {
-    /// Whether it was reached; none without a goal or a value.
-    pub fn met(self, value: Option<f64>) -> Option<bool> {
-        match (self, value) {
-            (Self::AtLeast(goal), Some(v)) => Some(v >= goal),
-            (Self::AtMost(goal), Some(v)) => Some(v <= goal),
-            _ => None,
-        }
-    }
-}
-
-/// A figure by name.
-#[derive(Clone, Debug)]
-pub struct Named {
-    pub name: &'static str,
-    pub figure: Figure,
-    pub goal: Goal,
-}
-
-/// From this share on, a core has nothing left: it is what bounds the throughput.
-const BUSY: f64 = 0.9;
 
 /// All figures; `instructions` comes from elsewhere.
 pub fn all(s: &Samples) -> Vec<Named> {
@@ -51,7 +21,7 @@ pub fn all(s: &Samples) -> Vec<Named> {
         Some(why) => Figure::unavailable(why.clone()),
         None => Figure::of_samples(s.get(name), 1.0, unit),
     };
-    let named = |name, figure, goal| Named { name, figure, goal };
+    let named = |name: &str, figure, goal| Named { name: name.to_owned(), figure, goal };
     let hop = hop(s);
     let over = match hop.median() {
         Some(hop) if hop > 0.0 => Figure::of_samples(s.get("veth"), 1.0 / hop, "hops"),
@@ -148,14 +118,6 @@ fn starts(s: &Samples) -> Figure {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn goals() {
-        assert_eq!(Goal::AtLeast(1.0).met(Some(1.0)), Some(true));
-        assert_eq!(Goal::AtMost(1.0).met(Some(1.1)), Some(false));
-        assert_eq!(Goal::AtMost(1.0).met(None), None);
-        assert_eq!(Goal::None.met(Some(1.0)), None);
-    }
 
     /// 10 ns for what is there anyway and 15 for each process; the first is bounded by the other core.
     #[test]

@@ -1,6 +1,6 @@
 //! Instructions a packet, as `scripts/instructions.sh --json` counted them.
 
-use crate::stats::Figure;
+use chainline_bench::figures::Figure;
 use serde_json::Value;
 use std::path::Path;
 

@@ -8,15 +8,14 @@ mod chains;
 mod figures;
 mod instructions;
 mod rounds;
-mod stats;
 mod table;
 mod trial;
 mod veth;
 
+use chainline_bench::figures::{Repetitions, Samples};
 use clap::Parser;
-use rounds::{Bench, GROUPS, Samples, Times};
+use rounds::{Bench, GROUPS, Times};
 use serde_json::{Map, Value, json};
-use std::cell::Cell;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -72,7 +71,11 @@ fn bench(options: &Options) -> Result<(), TrialError> {
     let chains = options.out.join("chains");
     trial::directory(&chains)?;
     let mut bench = Bench {
-        program: Program { path: options.program.clone(), chains, repetitions: Cell::new(if quick { 5 } else { 40 }) },
+        program: Program {
+            path: options.program.clone(),
+            chains,
+            repetitions: Repetitions::new(if quick { 5 } else { 40 }),
+        },
         veth: veth::Veth { path: options.veth_hop.clone() },
         times,
         only: options.only.clone(),
@@ -84,11 +87,11 @@ fn bench(options: &Options) -> Result<(), TrialError> {
     let orders = figures::by_order(samples);
     let counts = instructions::read(options.instructions.as_deref());
     println!("{}", table::render(&figures, &orders, &counts));
-    for warning in warnings(samples) {
+    for warning in samples.warnings("results.json") {
         println!("{warning}");
     }
 
-    let mut results: Map<String, Value> = figures.iter().map(|f| (f.name.to_owned(), json!(f.figure))).collect();
+    let mut results: Map<String, Value> = figures.iter().map(|f| (f.name.clone(), json!(f.figure))).collect();
     results.insert("shared_core_ratio_by_order".into(), orders.iter().map(|(n, f)| (n.clone(), json!(f))).collect());
     results.insert("instructions_per_packet".into(), counts.iter().map(|(n, f)| (n.clone(), json!(f))).collect());
     results.insert("environment".into(), chainline_bench::host::environment(&samples.environment));
@@ -106,24 +109,4 @@ fn bench(options: &Options) -> Result<(), TrialError> {
     std::fs::write(&path, text).map_err(|source| TrialError::Io { what: path.display().to_string(), source })?;
     println!("{}", path.display());
     Ok(())
-}
-
-/// What a reader of the table must know.
-fn warnings(samples: &Samples) -> Vec<String> {
-    let (pages, ticks) = (&samples.environment["pages"], samples.ticks);
-    let (stolen, foreign) = (100.0 * ticks.stolen_share(), 100.0 * ticks.foreign_share());
-    let mut warnings =
-        vec![format!("packet buffers on {pages} pages; stolen {stolen:.1} %, other programs {foreign:.1} %")];
-    let disturbed: usize = samples.spoiled.values().sum();
-    if disturbed > 0 {
-        let all = samples.trials;
-        warnings.push(format!(
-            "WARNING: {disturbed} of {all} trials were disturbed by others each time they were tried; rounds with \
-             others are left out (results.json names them)"
-        ));
-    }
-    if samples.environment["optimised"] != true {
-        warnings.push("WARNING: the program is not an optimised build; these figures mean little".into());
-    }
-    warnings
 }

@@ -2,13 +2,11 @@
 //! each time, so that a slow minute of the host hits all figures alike and none alone.
 
 use crate::chains::{self, ORDERS, order_name};
-use crate::stats::Sample;
 use crate::trial::{Program, Trial, TrialError, Window, iteration_cycles};
 use crate::veth::Veth;
 use chainline_bench::core_to_core;
-use chainline_bench::host::Ticks;
+use chainline_bench::figures::{Samples, first_of};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Kinds whose start is timed.
@@ -63,49 +61,6 @@ impl Group {
 
 /// The words of [`Options::only`](crate::Options).
 pub const GROUPS: [&str; 5] = ["shared-core", "forward", "veth", "idle", "start"];
-
-/// What was seen: by name a value for each round.
-#[derive(Debug, Default)]
-pub struct Samples {
-    values: BTreeMap<String, Vec<Sample>>,
-    /// Why there is no value.
-    pub unavailable: BTreeMap<String, String>,
-    /// Of the last report.
-    pub environment: Value,
-    /// What others did during all trials that count.
-    pub ticks: Ticks,
-    /// How many trials count although others disturbed them each time, by trial and disturbance.
-    pub spoiled: BTreeMap<String, usize>,
-    pub trials: usize,
-}
-
-impl Samples {
-    fn add(&mut self, name: &str, value: f64, disturbed: bool) {
-        self.values.entry(name.to_owned()).or_default().push(Sample { value, disturbed });
-    }
-
-    /// The values of a name, in the order of the rounds.
-    pub fn get(&self, name: &str) -> &[Sample] {
-        self.values.get(name).map_or(&[], Vec::as_slice)
-    }
-
-    /// Sets the values of a name.
-    #[cfg(test)]
-    pub fn put(&mut self, name: &str, values: &[f64]) {
-        self.values.insert(name.to_owned(), values.iter().map(|&value| Sample { value, disturbed: false }).collect());
-    }
-
-    fn trial(&mut self, label: &str, trial: &Trial) {
-        self.trials += 1;
-        self.environment = trial.report.environment.clone();
-        self.ticks.stolen += trial.ticks.stolen;
-        self.ticks.all += trial.ticks.all;
-        self.ticks.foreign += trial.ticks.foreign;
-        if let Some(why) = trial.ticks.spoil() {
-            *self.spoiled.entry(format!("{label}: {why}")).or_default() += 1;
-        }
-    }
-}
 
 /// Does all rounds.
 #[derive(Debug)]
@@ -194,20 +149,20 @@ impl Bench {
                 let window = Window { after: Duration::from_millis(500), length: self.times.idle };
                 let duration = window.after + window.length + Duration::from_millis(100);
                 let trial = self.program.run("idle", &chains::idle(), duration, Some(window))?;
-                self.samples.trial("idle", &trial);
+                self.samples.trial("idle", &trial.report.environment, trial.ticks);
                 self.samples.add("idle", trial.share, trial.disturbed());
             }
             Group::Start(kind) => {
                 let label = format!("start/{kind}");
                 let trial = self.program.run(&label, &chains::starting(kind), Duration::from_millis(20), None)?;
-                self.samples.trial(&label, &trial);
+                self.samples.trial(&label, &trial.report.environment, trial.ticks);
                 for ns in trial.report.nfs.values().filter_map(|nf| nf.start_ns) {
                     self.samples.add(&label, ns as f64 / 1e6, trial.disturbed());
                 }
             }
             Group::Hundred => {
                 let trial = self.program.run("start/100", &chains::hundred(), Duration::from_millis(20), None)?;
-                self.samples.trial("start/100", &trial);
+                self.samples.trial("start/100", &trial.report.environment, trial.ticks);
                 self.samples.add("start/100", trial.started.as_secs_f64() * 1e3, trial.disturbed());
             }
         }
@@ -217,7 +172,7 @@ impl Bench {
     /// A trial under load: its throughput, and what the NFs' core had to do with it.
     fn loaded(&mut self, label: &str, file: &Value) -> Result<Trial, TrialError> {
         let trial = self.program.run(label, file, self.times.trial, None)?;
-        self.samples.trial(label, &trial);
+        self.samples.trial(label, &trial.report.environment, trial.ticks);
         let report = &trial.report;
         let mut add = |name: &str, value| self.samples.add(&format!("{label}{name}"), value, trial.disturbed());
         add("", report.pps());
@@ -231,20 +186,9 @@ impl Bench {
     }
 }
 
-/// Where a round begins: all over the list, whatever the number of rounds.
-fn first_of(round: usize, rounds: usize, count: usize) -> usize {
-    round * count / rounds.max(1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn rounds_begin_all_over_the_list() {
-        let firsts: Vec<_> = (0..5).map(|r| first_of(r, 5, 14)).collect();
-        assert_eq!(firsts, [0, 2, 5, 8, 11]);
-    }
 
     #[test]
     fn every_group_can_be_chosen() {

@@ -1,9 +1,9 @@
 //! One trial: the released program with a chain file, and what its report says.
 
+use chainline_bench::figures::{Attempt, Repetitions};
 use chainline_bench::host::{self, Ticks};
 use serde::Deserialize;
 use serde_json::Value;
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -13,8 +13,6 @@ use std::time::{Duration, Instant};
 
 /// Longest time that a trial may take beyond its own: 100 NFs start on one core.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A disturbed trial is repeated: so often in all, as long as the run has repetitions left.
-pub const ATTEMPTS: usize = 3;
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
@@ -154,14 +152,19 @@ impl Trial {
     }
 }
 
+impl Attempt for Trial {
+    fn ticks(&self) -> Ticks {
+        self.ticks
+    }
+}
+
 /// The program under test.
 #[derive(Debug)]
 pub struct Program {
     pub path: PathBuf,
     /// Where the chain files go: anybody can run them again.
     pub chains: PathBuf,
-    /// Repetitions left for the whole run: on a host that is never quiet, it still ends.
-    pub repetitions: Cell<usize>,
+    pub repetitions: Repetitions,
 }
 
 /// When a trial's processor time is looked at.
@@ -185,17 +188,7 @@ impl Program {
         duration: Duration,
         window: Option<Window>,
     ) -> Result<Trial, TrialError> {
-        let mut best: Option<Trial> = None;
-        for _ in 0..ATTEMPTS {
-            let trial = self.attempt(label, file, duration, window)?;
-            let disturbed = trial.ticks.spoil();
-            if best.as_ref().is_none_or(|b| trial.ticks.taken() < b.ticks.taken()) {
-                best = Some(trial);
-            }
-            let Some(left) = disturbed.and(self.repetitions.get().checked_sub(1)) else { break };
-            self.repetitions.set(left);
-        }
-        best.ok_or_else(|| TrialError::Report { label: label.to_owned(), what: "no attempt".into() })
+        self.repetitions.least_disturbed(|| self.attempt(label, file, duration, window))
     }
 
     fn attempt(
@@ -346,7 +339,7 @@ mod tests {
     #[test]
     fn a_program_that_fails_is_quoted() {
         let dir = std::env::temp_dir();
-        let program = Program { path: "/bin/false".into(), chains: dir, repetitions: Cell::new(0) };
+        let program = Program { path: "/bin/false".into(), chains: dir, repetitions: Repetitions::new(0) };
         let label = format!("chainline-bench-test-{}", std::process::id());
         let error = program.run(&label, &json!({}), Duration::from_millis(1), None).unwrap_err();
         std::fs::remove_file(program.chains.join(label + ".json")).unwrap();

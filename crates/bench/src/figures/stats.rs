@@ -40,6 +40,7 @@ pub struct Measured {
 /// What one round saw.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
+    /// The value.
     pub value: f64,
     /// Others took so much of the host meanwhile that it says little.
     pub disturbed: bool,
@@ -47,12 +48,14 @@ pub struct Sample {
 
 impl Sample {
     /// What follows from two samples of one round.
+    #[must_use]
     pub fn with(self, other: Self, f: impl Fn(f64, f64) -> f64) -> Self {
         Self { value: f(self.value, other.value), disturbed: self.disturbed || other.disturbed }
     }
 }
 
 /// The values that count: the undisturbed ones, or all if there are no others.
+#[must_use]
 pub fn counting(samples: &[Sample]) -> Vec<f64> {
     let any = samples.iter().any(|s| !s.disturbed);
     samples.iter().filter(|s| !(any && s.disturbed)).map(|s| s.value).collect()
@@ -61,6 +64,7 @@ pub fn counting(samples: &[Sample]) -> Vec<f64> {
 impl Figure {
     /// A figure from its rounds, each times `scale`. Disturbed rounds are left out if there are others; either way
     /// the figure says how many there were.
+    #[must_use]
     pub fn of_samples(samples: &[Sample], scale: f64, unit: &'static str) -> Self {
         let disturbed = samples.iter().filter(|s| s.disturbed).count();
         let figure = Self::of(counting(samples).iter().map(|v| v * scale).collect(), unit);
@@ -72,6 +76,7 @@ impl Figure {
     }
 
     /// A figure from its rounds; unavailable when there are none.
+    #[must_use]
     pub fn of(values: Vec<f64>, unit: &'static str) -> Self {
         let Some(median) = median(&values) else { return Self::unavailable("no round succeeded") };
         let (min, max) = values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(*v), b.max(*v)));
@@ -79,11 +84,13 @@ impl Figure {
     }
 
     /// A figure that is not there.
+    #[must_use]
     pub fn unavailable(why: impl Into<String>) -> Self {
         Self::Unavailable { unavailable: why.into() }
     }
 
     /// Adds something to be known of it.
+    #[must_use]
     pub fn note(mut self, name: &str, value: impl Into<Value>) -> Self {
         if let Self::Measured(m) = &mut self {
             m.notes.insert(name.to_owned(), value.into());
@@ -92,6 +99,7 @@ impl Figure {
     }
 
     /// The median, if there is one.
+    #[must_use]
     pub fn median(&self) -> Option<f64> {
         match self {
             Self::Measured(m) => Some(m.median),
@@ -101,6 +109,7 @@ impl Figure {
 }
 
 /// The middle value, or the mean of the two middle ones; none of nothing.
+#[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -109,6 +118,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
 }
 
 /// Slope of the least-squares line through points; none when all have the same x.
+#[must_use]
 pub fn slope(points: &[(f64, f64)]) -> Option<f64> {
     let n = points.len() as f64;
     let (sx, sy) = points.iter().fold((0.0, 0.0), |(x, y), p| (x + p.0, y + p.1));
