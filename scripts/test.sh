@@ -78,8 +78,8 @@ else
     skip "cargo deny" "not installed: cargo install cargo-deny --locked"
 fi
 
-# Five seconds from the committed seeds show that a target builds and nothing shallow has broken; make fuzz does more.
-step "fuzzing: each target for 5 s" scripts/fuzz.sh --stable 5
+# Three seconds from the committed seeds show that a target builds and nothing shallow has broken; make fuzz does more.
+step "fuzzing: each target for 3 s" scripts/fuzz.sh --stable 3
 
 # The test runners' own last words, and what tests skipped.
 echo
