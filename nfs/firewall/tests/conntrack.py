@@ -1,8 +1,12 @@
 """Forwards frames through nftables' connection tracking, in the network namespace that it is started in (conntrack.rs).
 
-Reads lines "SIDE HEX": the side that sends, a or b, and a frame. Prints "next" or "dropped" for each.
+Reads lines "SIDE HEX": the side that sends, a or b, and a frame. Prints "next" or "dropped" for each. A marker goes behind
+each frame, which the rules let through untracked: on one core the kernel keeps their order, so a frame that has not come
+when its marker does was dropped. How long either takes does not matter.
 """
+import os
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -35,9 +39,16 @@ SYSCTL = {
     "net/netfilter/nf_conntrack_checksum": 0,
 }
 RULES = """
+table inet marks {
+  chain prerouting {
+    type filter hook prerouting priority raw;
+    udp dport 65533 notrack
+  }
+}
 table inet fw {
   chain forward {
     type filter hook forward priority 0; policy drop;
+    udp dport 65533 accept
     ct state invalid drop
     ct state established,related accept
     tcp dport 80 accept
@@ -47,7 +58,10 @@ table inet fw {
   }
 }
 """
-PATIENCE_S = 0.12
+MARKER_PORT = 65533
+HOSTS = {"a": "10.1.0.10", "b": "10.2.0.10"}
+# Nothing takes so long; whoever waits longer has found a mistake in here.
+FAILSAFE_S = 30.0
 
 
 def plain(frame):
@@ -60,37 +74,78 @@ def plain(frame):
     return bytes(packet)
 
 
+def marker(side, number):
+    """The frame behind the frame with this number, as `side` sends it."""
+    addresses = [socket.inet_aton(HOSTS[x]) for x in (side, other(side))]
+    head = bytearray(struct.pack("!BBHHHBBH4s4s", 0x45, 0, 36, 0, 0, 64, 17, 0, *addresses))
+    total = sum(struct.unpack("!10H", head))
+    total = (total & 0xFFFF) + (total >> 16)
+    struct.pack_into("!H", head, 10, ~total & 0xFFFF)
+    ethernet = bytes.fromhex("020000000002020000000001") + b"\x08\x00"
+    # A UDP checksum of 0 is none.
+    return ethernet + head + struct.pack("!HHHHQ", 9, MARKER_PORT, 16, 0, number)
+
+
+def other(side):
+    return "b" if side == "a" else "a"
+
+
 def opened(interface):
     s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
     s.bind((interface, 0))
-    s.settimeout(PATIENCE_S)
     return s
 
 
-def comes(s, frame):
-    """Whether the frame is forwarded to this socket."""
-    wanted, until = plain(frame), time.monotonic() + PATIENCE_S
-    while time.monotonic() < until:
+def received(s, patience):
+    """The next frame that was forwarded to this socket; none within `patience`."""
+    s.settimeout(patience)
+    while True:
         try:
             got, (_, _, kind, _, _) = s.recvfrom(65535)
         except TimeoutError:
-            return False
-        # Not what this program sent itself; behind a short packet is padding.
-        if kind != socket.PACKET_OUTGOING and len(got) > 34 and plain(got)[: len(wanted)] == wanted:
-            return True
-    return False
+            return None
+        # Not what this program sent itself.
+        if kind != socket.PACKET_OUTGOING and len(got) > 34:
+            return plain(got)
 
 
+def comes(side, frame, number):
+    """Whether a frame that `side` sends comes out on the other side."""
+    mark, found = marker(side, number), False
+    sockets[side].send(frame)
+    sockets[side].send(mark)
+    while True:
+        got = received(sockets[other(side)], FAILSAFE_S)
+        if got is None:
+            sys.exit("a marker was lost")
+        # Behind a short packet is padding.
+        if got.startswith(plain(mark)):
+            return found
+        found |= got.startswith(plain(frame))
+
+
+# One core: packets between interfaces wait in a queue of the core that sent them.
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 subprocess.run(["ip", "-batch", "-"], input=SETUP, text=True, check=True)
 # The tables first: connection tracking is there only when somebody asks for it.
 subprocess.run(["nft", "-f", "-"], input=RULES, text=True, check=True)
 for name, value in SYSCTL.items():
     with open(f"/proc/sys/{name}", "w") as f:
         f.write(str(value))
-time.sleep(0.3)
 sockets = {"a": opened("a0"), "b": opened("b0")}
+number = 0
+# Links take a while until they carry anything.
+for side in sockets:
+    began = time.monotonic()
+    while True:
+        number += 1
+        sockets[side].send(marker(side, number))
+        got = received(sockets[other(side)], 0.05)
+        if got is not None and got.startswith(plain(marker(side, number))):
+            break
+        if time.monotonic() - began > FAILSAFE_S:
+            sys.exit(f"nothing comes through from {side}")
 for line in sys.stdin:
     side, text = line.split()
-    frame = bytes.fromhex(text)
-    sockets[side].send(frame)
-    print("next" if comes(sockets["b" if side == "a" else "a"], frame) else "dropped", flush=True)
+    number += 1
+    print("next" if comes(side, bytes.fromhex(text), number) else "dropped", flush=True)
