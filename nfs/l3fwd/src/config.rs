@@ -10,6 +10,10 @@ use std::path::PathBuf;
 pub struct Args {
     /// A route file, relative to the chain file.
     pub routes: Option<PathBuf>,
+    /// How often the file is looked at, in seconds; 0 is never. A changed file is taken without losing a packet, a wrong
+    /// one leaves the old one in force.
+    #[serde(default = "reload_s")]
+    pub reload_s: u32,
     /// What the route file's lines look like.
     #[serde(default)]
     pub format: Format,
@@ -22,6 +26,10 @@ pub struct Args {
     /// For frames that are neither IPv4 nor IPv6, such as ARP.
     #[serde(default)]
     pub non_ip: NonIp,
+}
+
+fn reload_s() -> u32 {
+    1
 }
 
 /// What the lines of a route file look like.

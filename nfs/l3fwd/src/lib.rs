@@ -57,7 +57,7 @@ impl Nf for L3fwd {
         let no_route = Verdict::drop(self.reasons.no_route);
         let p = &self.pending4;
         for ((at, l3), hop) in p.at[..p.len].iter().zip(&p.note).zip(&p.hop) {
-            match self.hops.get(*hop as usize) {
+            match self.fib.hops.get(*hop as usize) {
                 Some(hop) => {
                     send(&mut burst.packets_mut()[usize::from(*at)], usize::from(*l3), hop, |header| {
                         // Checked before: it is not the last hop.
@@ -70,7 +70,7 @@ impl Nf for L3fwd {
         }
         let p = &self.pending6;
         for ((at, l3), hop) in p.at[..p.len].iter().zip(&p.note).zip(&p.hop) {
-            match self.hops.get(*hop as usize) {
+            match self.fib.hops.get(*hop as usize) {
                 Some(hop) => {
                     send(&mut burst.packets_mut()[usize::from(*at)], usize::from(*l3), hop, |header| {
                         if let Some(hop_limit) = header.get_mut(7) {
@@ -85,6 +85,13 @@ impl Nf for L3fwd {
         ctx.count(self.forwarded, forwarded);
     }
 
+    fn tick(&mut self, ctx: &mut Ctx<'_>) {
+        if let Some(new) = self.reload.look(ctx) {
+            let old = std::mem::replace(&mut self.fib, new);
+            self.reload.retire(old);
+        }
+    }
+
     fn report(&self) -> Option<String> {
         Some(self.describe())
     }
@@ -96,7 +103,8 @@ impl Nf for L3fwd {
 /// As [`Nf::new`], except for what the tables refuse.
 #[doc(hidden)]
 pub fn read_routes(args: &Args, env: &Env<'_>) -> Result<(usize, usize), Error> {
-    routes::read(args, env).map(|(r, _)| (r.v4.len(), r.v6.len()))
+    let path = args.routes.as_ref().map(|file| env.path(file));
+    routes::read(args, path.as_deref()).map(|(r, _)| (r.v4.len(), r.v6.len()))
 }
 
 impl L3fwd {

@@ -3,12 +3,14 @@
 use crate::config::{Args, NonIp, Rewrite};
 use crate::routes;
 use chainline_nf::{Counter, Env, Error, Reason, Verdict};
+use chainline_reload::Reload;
 use chainline_routes::{Pending, Tables};
+use std::path::Path;
 
 /// Route tables, next hops, addresses.
 pub struct State {
-    tables: Tables,
-    pub(crate) hops: Vec<Rewrite>,
+    pub(crate) fib: Fib,
+    pub(crate) reload: Reload<Fib>,
     // Noted is where the layer-3 headers start; at most 22.
     pub(crate) pending4: Pending<u32, u8>,
     pub(crate) pending6: Pending<[u8; 16], u8>,
@@ -16,7 +18,25 @@ pub struct State {
     pub(crate) forwarded: Counter,
     pub(crate) non_ip: Counter,
     pub(crate) reasons: Reasons,
+}
+
+/// What follows from arguments and files.
+pub(crate) struct Fib {
+    tables: Tables,
+    pub hops: Vec<Rewrite>,
     routes: (usize, usize),
+}
+
+impl Fib {
+    /// Reads the routes and fills the tables. `path` is where the file is, if there is one.
+    fn read(args: &Args, path: Option<&Path>) -> Result<Self, Error> {
+        let (routes, hops) = routes::read(args, path)?;
+        Ok(Self {
+            tables: Tables::new(&routes, hops.all.len()).map_err(|e| Error::Library(format!("l3fwd: {e}")))?,
+            hops: hops.all,
+            routes: (routes.v4.len(), routes.v6.len()),
+        })
+    }
 }
 
 pub(crate) struct Reasons {
@@ -28,7 +48,12 @@ pub(crate) struct Reasons {
 
 impl State {
     pub(crate) fn new(args: &Args, env: &mut Env<'_>) -> Result<Self, Error> {
-        let (routes, hops) = routes::read(args, env)?;
+        let path = args.routes.as_ref().map(|file| env.path(file));
+        let mut reload = Reload::new(env, "routes", path.clone(), args.reload_s);
+        let fib = Fib::read(args, path.as_deref())?;
+        let args = args.clone();
+        let non_ip = args.non_ip;
+        reload.start(move || Fib::read(&args, path.as_deref()))?;
         let reasons = Reasons {
             malformed: env.drop_reason("malformed"),
             bad_checksum: env.drop_reason("bad_checksum"),
@@ -37,25 +62,26 @@ impl State {
         };
         let non_ip_reason = env.drop_reason("non_ip");
         Ok(Self {
-            tables: Tables::new(&routes, hops.all.len()).map_err(|e| Error::Library(format!("l3fwd: {e}")))?,
+            fib,
+            reload,
             pending4: Pending::new(0, 0),
             pending6: Pending::new([0; 16], 0),
-            non_ip_verdict: if args.non_ip == NonIp::Allow { Verdict::NEXT } else { Verdict::drop(non_ip_reason) },
+            non_ip_verdict: if non_ip == NonIp::Allow { Verdict::NEXT } else { Verdict::drop(non_ip_reason) },
             forwarded: env.counter("forwarded", "packets", "packets sent to a next hop"),
             non_ip: env.counter("non_ip", "packets", "frames that are neither IPv4 nor IPv6"),
             reasons,
-            routes: (routes.v4.len(), routes.v6.len()),
-            hops: hops.all,
         })
     }
 
     /// Looks the pending packets' next hops up.
     #[inline]
     pub(crate) fn look_up(&mut self) {
-        self.tables.look_up(&mut self.pending4, &mut self.pending6);
+        self.fib.tables.look_up(&mut self.pending4, &mut self.pending6);
     }
 
     pub(crate) fn describe(&self) -> String {
-        format!("{} IPv4 and {} IPv6 routes, {} next hops", self.routes.0, self.routes.1, self.hops.len())
+        let Fib { routes, hops, .. } = &self.fib;
+        let fault = self.reload.words().unwrap_or_default();
+        format!("{fault}{} IPv4 and {} IPv6 routes, {} next hops", routes.0, routes.1, hops.len())
     }
 }

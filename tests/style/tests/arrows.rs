@@ -36,6 +36,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("chainline-nf-c", &["chainline-nf", "chainline-nf-abi"]),
     ("chainline-packet", &[]),
     ("chainline-queueing", &[]),
+    ("chainline-reload", &["chainline-nf", "chainline-sched"]),
     ("chainline-routes", &["chainline-dpdk", "chainline-nf"]),
     (
         "chainline-runtime",
@@ -50,9 +51,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
 ];
 
 /// What an NF may be built with, among ours. Tables come through the safe DPDK crate, state through the flow tables,
-/// route files through the crate of routes.
-const NF_MAY_USE: &[&str] =
-    &["chainline-dpdk", "chainline-flowtable", "chainline-nf", "chainline-packet", "chainline-routes"];
+/// route files through the crate of routes, changed files through that of reloads.
+const NF_MAY_USE: &[&str] = &[
+    "chainline-dpdk",
+    "chainline-flowtable",
+    "chainline-nf",
+    "chainline-packet",
+    "chainline-reload",
+    "chainline-routes",
+];
 
 /// Crates without devices, and what would make them impure if it came from outside.
 const PURE: &[&str] = &[
