@@ -10,7 +10,13 @@ use std::path::PathBuf;
 pub struct Args {
     /// A route file, relative to the chain file.
     pub routes: Option<PathBuf>,
-    /// How often the file is looked at, in seconds; 0 is never. A changed file is taken without losing a packet, a wrong
+    /// A file of flows, relative to the chain file, see the README: those in it have a next hop of their own, whatever
+    /// the routes say.
+    pub flows: Option<PathBuf>,
+    /// Flows as in such a file, one each.
+    #[serde(default)]
+    pub flows_inline: Vec<String>,
+    /// How often the files are looked at, in seconds; 0 is never. A changed one is taken without losing a packet, a wrong
     /// one leaves the old one in force.
     #[serde(default = "reload_s")]
     pub reload_s: u32,

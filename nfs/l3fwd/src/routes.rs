@@ -18,11 +18,7 @@ pub(crate) struct Hops {
 }
 
 /// Reads the routes that the arguments name, and sorts them. `path` is where the file is, if there is one.
-pub(crate) fn read(args: &Args, path: Option<&Path>) -> Result<(chainline_routes::Routes, Hops), Error> {
-    let mut hops = Hops::new(args.rewrites()?);
-    if args.routes.is_none() && args.routes_inline.is_empty() {
-        return Err(Error::Args("args: expected routes or routes_inline".into()));
-    }
+pub(crate) fn read(args: &Args, path: Option<&Path>, hops: &mut Hops) -> Result<chainline_routes::Routes, Error> {
     if args.format == Format::Pyasn && hops.declared == 0 {
         return Err(Error::Args("args.next_hops: format pyasn needs at least one".into()));
     }
@@ -32,16 +28,16 @@ pub(crate) fn read(args: &Args, path: Option<&Path>) -> Result<(chainline_routes
         routes.read_file(path, &mut |_, words| hops.read(args.format, words))?;
     }
     routes.sort(path.unwrap_or(Path::new("")))?;
-    Ok((routes, hops))
+    Ok(routes)
 }
 
 impl Hops {
-    fn new(declared: Vec<Rewrite>) -> Self {
+    pub fn new(declared: Vec<Rewrite>) -> Self {
         Self { declared: declared.len() as u32, all: declared, known: HashMap::new() }
     }
 
-    /// Reads what follows a prefix.
-    fn read(&mut self, format: Format, words: &mut Words<'_>) -> Result<u32, Fault> {
+    /// Reads what follows a prefix or a flow.
+    pub fn read(&mut self, format: Format, words: &mut Words<'_>) -> Result<u32, Fault> {
         let word = words.expect("'via' or the number of a next hop")?;
         match (format, word.text) {
             (Format::Native, "via") => {

@@ -62,7 +62,7 @@ fn half_a_million_routes_take_the_place_of_as_many() {
     folder.write("routes", &routes(0));
     let next_hops = [json!({"mac": "02:00:00:00:00:10"}), json!({"mac": "02:00:00:00:00:11"})];
     let mut host = folder.host(&nf_l3fwd::KIND, json!({"routes": "routes", "next_hops": next_hops}));
-    let destination = |i: u32| (16 << 24) + (i * 7919 % 500_000 << 8) + 9;
+    let destination = |i: u32| (16 << 24) + ((i * 7919 % 500_000) << 8) + 9;
     let play = |host: &mut Host, now_ms: u64, hop: u32| {
         let mut frames: Vec<_> = (0..256).map(|i| ipv4(1, destination(i), 17, 9, &l4(17, 1, 2))).collect();
         assert_eq!(host.play(now_ms * MS, &mut frames), ["next"; 256]);

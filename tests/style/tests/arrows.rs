@@ -6,7 +6,10 @@ use chainline_style::{Crate, crates};
 /// What each crate under `crates/` may be built with, among ours. Pure crates have no device, no shared memory and no
 /// kernel in their rows. A new crate needs a row: write the arrow down before it is used.
 const MAY_USE: &[(&str, &[&str])] = &[
-    ("chainline-bench", &["chainline-chain", "chainline-queueing", "chainline-search", "chainline-trial"]),
+    (
+        "chainline-bench",
+        &["chainline-chain", "chainline-queueing", "chainline-search", "chainline-trial", "chainline-workload"],
+    ),
     ("chainline-chain", &["chainline-packet", "chainline-workload"]),
     ("chainline-ctl", &["chainline-chain"]),
     ("chainline-doctor", &[]),
