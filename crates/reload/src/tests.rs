@@ -154,3 +154,20 @@ fn nobody_looks_who_is_not_asked_to() {
     rig.write("a", "9");
     assert!(rig.tick().is_none() && rig.tick().is_none() && rig.reload.worker.is_none());
 }
+
+/// Under a policy of the NF's own, a real-time one above all, it would keep the NF from its core.
+#[test]
+fn whoever_reads_stands_back() {
+    let nice = || chainline_sched::task::read(0).map(|task| task.nice).map_err(|e| Error::Library(e.to_string()));
+    let before = nice().unwrap();
+    let mut worker = Worker::new(nice).unwrap();
+    worker.begin();
+    let found = loop {
+        if let Some(found) = worker.take() {
+            break found;
+        }
+        std::thread::yield_now();
+    };
+    assert!(found.is_ok_and(|nice| nice >= 10) && !worker.is_busy());
+    assert_eq!(nice().unwrap(), before, "whoever asks is left alone");
+}

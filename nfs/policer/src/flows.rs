@@ -38,9 +38,19 @@ impl Flows {
         Ok(Self { v4, v6, counters, before: Stats::default() })
     }
 
-    /// Counts on from where the tables before this one were.
-    pub fn count_on(&mut self, old: &Self) {
-        self.before = Stats { len: 0, ..old.stats() };
+    /// Counts on from what the tables before this one counted.
+    pub fn count_on(&mut self, before: Stats) {
+        self.before = before;
+    }
+
+    /// What was counted so far, without flows.
+    pub fn so_far(&self) -> Stats {
+        Stats { len: 0, ..self.stats() }
+    }
+
+    /// There are no flows any more.
+    pub fn show_none(&self, ctx: &Ctx<'_>) {
+        self.counters.show(&self.so_far(), ctx);
     }
 
     fn stats(&self) -> Stats {

@@ -5,7 +5,7 @@ use crate::config::{Action, Args, ClassArgs, LATER, Listed, Per};
 use crate::flows::Flows;
 use crate::shaper::{self, Shaper};
 use chainline_dpdk::meter::{Colour, Item, Meters, Model};
-use chainline_flowtable as flowtable;
+use chainline_flowtable::{self as flowtable, Stats};
 use chainline_nf::{Counter, Ctx, Env, Error, MAX_BURST, Reason};
 use chainline_packet::FiveTuple;
 use chainline_reload::Reload;
@@ -89,6 +89,8 @@ pub(crate) struct Set {
     pub shapers: Vec<Shaper>,
     /// Absent without a class that meters flows.
     pub flows: Option<Flows>,
+    /// What sets before this one counted.
+    flows_before: Stats,
 }
 
 /// A policer.
@@ -203,7 +205,7 @@ impl Set {
         let per_flow = tallies.flows.filter(|_| classes.iter().any(|c| matches!(c.does, Does::MeterFlow(_))));
         let flows = per_flow.map(|counters| Flows::new(args, listed, models.len(), counters)).transpose()?;
         let meters = new_meters(&models, flows.as_ref())?;
-        Ok(Self { classifier, classes, meters, shapers, flows })
+        Ok(Self { classifier, classes, meters, shapers, flows, flows_before: Stats::default() })
     }
 
     /// Takes the place of `old`: packets that it holds stay held, or go on where there is no shaper any more.
@@ -221,8 +223,11 @@ impl Set {
                 _ => shaper.let_go(ctx),
             }
         }
-        if let (Some(new), Some(old)) = (&mut self.flows, &old.flows) {
-            new.count_on(old);
+        self.flows_before = old.flows.as_ref().map_or(old.flows_before, Flows::so_far);
+        match (&mut self.flows, &old.flows) {
+            (Some(new), _) => new.count_on(self.flows_before),
+            (None, Some(old)) => old.show_none(ctx),
+            (None, None) => {}
         }
     }
 }

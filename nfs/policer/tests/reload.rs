@@ -47,6 +47,14 @@ fn new_classes_take_the_place_of_old_ones() {
     let now_ms = host.until_reloaded(now_ms);
     assert_eq!(outcomes(&mut host, now_ms), ["next"; 5]);
     assert_eq!(["flows", "flows_added", "later_green"].map(|c| host.counter(c)), [2, 3, 6]);
+    // Also when there are none in between.
+    folder.write("classes", OLD);
+    let now_ms = host.until_reloaded(now_ms);
+    assert_eq!(["flows", "flows_added"].map(|c| host.counter(c)), [0, 3]);
+    folder.write("classes", "class two\nper flow\nsrtcm cir_bytes_s 1 cbs_bytes 120 ebs_bytes 0\n");
+    let now_ms = host.until_reloaded(now_ms);
+    assert_eq!(outcomes(&mut host, now_ms), ["next"; 5]);
+    assert_eq!(["flows", "flows_added"].map(|c| host.counter(c)), [2, 5]);
 }
 
 #[test]
