@@ -11,8 +11,8 @@ use std::sync::atomic::AtomicU64;
 pub const BURST: usize = 32;
 /// A 64-byte frame without its FCS.
 const FRAME_LEN: usize = 60;
-/// Ethernet and IPv4 headers.
-const HEADERS: usize = 34;
+/// Ethernet, IPv4 and UDP headers.
+const HEADERS: usize = 42;
 /// Headroom as hosts give it.
 const HEADROOM: usize = 128;
 
@@ -44,7 +44,7 @@ pub struct Rig {
     nf: Box<dyn NfObject>,
     counters: Vec<AtomicU64>,
     buffers: Vec<[u8; HEADROOM + FRAME_LEN]>,
-    /// The buffers' Ethernet and IP headers as they were.
+    /// The buffers' headers as they were.
     headers: Vec<[u8; HEADERS]>,
     metas: Vec<PacketMeta>,
     next: usize,
@@ -106,7 +106,7 @@ impl Rig {
         let mut burst = Burst::new();
         let frames = self.buffers[chunk.clone()].iter_mut().zip(&self.headers[chunk.clone()]).zip(&self.metas[chunk]);
         for ((buffer, header), meta) in frames {
-            // The TTL again, so that no packet dies of age between rounds; and whom the frame is to.
+            // The TTL again, so that no packet dies of age between rounds; and the ends, which some NFs translate.
             buffer[HEADROOM..HEADROOM + HEADERS].copy_from_slice(header);
             let packet = Packet::new(buffer, HEADROOM as u16, FRAME_LEN as u16, *meta);
             let _full = packet.map(|p| burst.push(p));
