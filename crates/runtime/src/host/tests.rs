@@ -52,6 +52,7 @@ fn bench(nfs: Vec<Box<dyn NfObject>>, weights: &[u32], capacity: u32, batch: u32
         bell: Bell::create().unwrap(),
         wake_at: 32,
         urgent: false,
+        same_core: false,
         chain: 0,
         hop: 1,
     };
@@ -92,6 +93,8 @@ fn bench(nfs: Vec<Box<dyn NfObject>>, weights: &[u32], capacity: u32, batch: u32
         clock: Clock::measure(Duration::ZERO),
         batch,
         waits: Waits::new(Activation::Wake, &Clock::measure(Duration::ZERO)),
+        drained: false,
+        gives_way: false,
         now: 0,
         sampling: Sampling::default(),
         tick_at: u64::MAX,
@@ -146,9 +149,9 @@ fn no_more_is_taken_than_fits() {
     assert_eq!((b.sinks[0].available(u32::MAX), b.host.inlets[0].consumer.available(u32::MAX)), (64, 64));
     // Half of the queue must be free before it goes on: it then runs for long.
     b.sinks[0].release(31);
-    assert!(!b.host.pass(0) && !b.host.may_go_on());
+    assert!(!b.host.pass(0) && !b.host.may_go_on(false));
     b.sinks[0].release(1);
-    assert!(b.host.may_go_on() && b.host.pass(0));
+    assert!(b.host.may_go_on(false) && b.host.pass(0));
 }
 
 #[test]
@@ -376,7 +379,7 @@ fn packets_are_taken_as_files_and_places_have_room_and_the_end_waits() {
     // Places for 16 packets, buffers for 20: 16 are taken, and no more until something is written.
     assert!(b.host.pass(0));
     assert_eq!((b.host.holds.held(), b.host.inlets[0].consumer.available(u32::MAX)), (16, 84));
-    assert!(!b.host.pass(0) && !b.host.may_go_on() && b.host.waits_for_files());
+    assert!(!b.host.pass(0) && !b.host.may_go_on(false) && b.host.waits_for_files());
     assert_eq!(b.host.page.status().io.load(Relaxed), 0);
     b.host.move_files();
     assert_eq!(b.host.page.status().io.load(Relaxed), 1);
@@ -385,7 +388,7 @@ fn packets_are_taken_as_files_and_places_have_room_and_the_end_waits() {
             let worked = b.host.pass(0) | b.host.move_files();
             if !worked {
                 // Sleeps, and asks for what is filling to be written.
-                b.host.idle();
+                b.host.idle(false);
             }
         }
     });
@@ -402,4 +405,33 @@ fn packets_are_taken_as_files_and_places_have_room_and_the_end_waits() {
     assert_eq!(written, "0123456789".repeat(100));
     let report = b.host.storage.finish().remove(0).unwrap();
     assert_eq!((report.files[0].bytes_written, report.files[0].errors), (1000, 0));
+}
+
+/// An instance with crumbs to do rests for whoever it woke on its core, and goes on with a burst.
+#[test]
+fn gives_way_when_it_has_less_than_a_burst() {
+    let mut b = bench(vec![nf(|_, _, _| Verdict::NEXT)], &[1], 256, 32);
+    b.host.outlets[1].same_core = true;
+    let consumer = b.host.outlets[1].bell.clone();
+    let push = |b: &mut Bench, n: u32| {
+        for i in 0..n {
+            b.sources[0].push(desc(i));
+        }
+        b.sources[0].publish();
+    };
+    push(&mut b, 5);
+    assert!(b.host.pass(0) && b.host.gives_way(), "the next one is awake");
+    consumer.announce_sleep();
+    assert!(!b.host.gives_way(), "nobody waits");
+    consumer.stay_awake();
+    b.host.outlets[1].same_core = false;
+    assert!(!b.host.gives_way(), "it has a core of its own");
+    b.host.outlets[1].same_core = true;
+    push(&mut b, 40);
+    assert!(b.host.pass(0) && !b.host.gives_way(), "eight more were there before");
+    assert!(b.host.pass(0) && b.host.gives_way());
+    push(&mut b, 31);
+    assert!(!b.host.may_go_on(true) && b.host.may_go_on(false), "less than a burst");
+    push(&mut b, 1);
+    assert!(b.host.may_go_on(true), "a burst");
 }
