@@ -1,14 +1,15 @@
 //! Routes: reading them, and the order and the sizes that the tables need.
 
+use crate::lines;
 use crate::prefix::{Prefix, mask6};
 use chainline_nf::Error;
 use chainline_nf::words::{Fault, Words};
-use std::io::{BufRead, BufReader, Read};
+use std::io::BufRead;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
-/// The longest line that is read: a file that is no route file must not fill the memory.
-const MAX_LINE: u64 = 1024;
+/// What a line of a route file has.
+const WHAT: &str = "a route";
 
 /// A route; `bits` from the top, as many as `depth`, the others 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,32 +73,15 @@ impl Routes {
     /// # Errors
     /// What is wrong with the first wrong line.
     pub fn read_file(&mut self, path: &Path, hop: &mut ReadHop<'_>) -> Result<(), Error> {
-        let file = std::fs::File::open(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
-        self.read_lines(path, BufReader::with_capacity(1 << 16, file), hop)
+        lines::read_file(path, WHAT, &mut |number, text| self.line(text, Place::Line(number), hop))
     }
 
     /// As [`Routes::read_file`], from anything; `path` is for messages.
     ///
     /// # Errors
     /// What is wrong with the first wrong line.
-    pub fn read_lines(&mut self, path: &Path, mut file: impl BufRead, hop: &mut ReadHop<'_>) -> Result<(), Error> {
-        let mut line = Vec::with_capacity(MAX_LINE as usize);
-        for number in 1u32.. {
-            line.clear();
-            let read = file.by_ref().take(MAX_LINE).read_until(b'\n', &mut line);
-            let at = |column, message: String| Error::at(path, number as usize, column, message);
-            match read.map_err(|source| Error::Read { path: path.to_owned(), source })? {
-                0 => break,
-                n if n as u64 == MAX_LINE && line.last() != Some(&b'\n') => {
-                    return Err(at(1, format!("the line is longer than {MAX_LINE} bytes, expected a route")));
-                }
-                _ => {}
-            }
-            let text = std::str::from_utf8(&line)
-                .map_err(|e| at(e.valid_up_to() + 1, "found bytes that are not UTF-8, expected a route".into()))?;
-            self.line(text, Place::Line(number), hop).map_err(|f| at(f.column, f.message))?;
-        }
-        Ok(())
+    pub fn read_lines(&mut self, path: &Path, file: impl BufRead, hop: &mut ReadHop<'_>) -> Result<(), Error> {
+        lines::read_lines(path, file, WHAT, &mut |number, text| self.line(text, Place::Line(number), hop))
     }
 
     /// Reads a line, which may be empty.
@@ -105,14 +89,11 @@ impl Routes {
     /// # Errors
     /// What is wrong with it.
     pub fn line(&mut self, text: &str, place: Place, hop: &mut ReadHop<'_>) -> Result<(), Fault> {
-        let end = text.find(['#', ';']).unwrap_or(text.len());
-        let mut words = Words::new(&text[..end]);
+        let mut words = lines::words(text);
         let Some(word) = words.next() else { return Ok(()) };
         let prefix = word.text.parse().map_err(|message: String| word.fault(message))?;
         let hop = hop(&prefix, &mut words)?;
-        if let Some(word) = words.next() {
-            return Err(word.fault(format!("found '{}', expected the end of the line", word.text)));
-        }
+        lines::end(&mut words)?;
         self.push(prefix, hop, place);
         Ok(())
     }

@@ -2,8 +2,8 @@
 
 use crate::rules::{self, Action, Line, Rule};
 use crate::stateful::Stateful;
-use chainline_nf::{Env, Error};
-use std::path::PathBuf;
+use chainline_nf::Error;
+use std::path::{Path, PathBuf};
 
 /// `args:` of a `firewall` NF.
 #[derive(Clone, Debug, serde::Deserialize, schemars::JsonSchema)]
@@ -11,6 +11,10 @@ use std::path::PathBuf;
 pub struct Args {
     /// A rule file, readable or ClassBench, relative to the chain file.
     pub rules: Option<PathBuf>,
+    /// How often the file is looked at, in seconds; 0 is never. A changed file is taken without losing a packet, a wrong
+    /// one leaves the old one in force.
+    #[serde(default = "reload_s")]
+    pub reload_s: u32,
     /// Rules as in a rule file, one each; they come before those of the file.
     #[serde(default)]
     pub rules_inline: Vec<String>,
@@ -29,6 +33,10 @@ pub struct Args {
     /// with its defaults; absent: the rules judge each packet.
     #[serde(default)]
     pub stateful: Option<Stateful>,
+}
+
+fn reload_s() -> u32 {
+    1
 }
 
 fn allow() -> Action {
@@ -69,7 +77,8 @@ pub(crate) struct Policy {
 const MAX_RULES: usize = 1 << 20;
 
 impl Args {
-    pub(crate) fn policy(&self, env: &Env<'_>) -> Result<Policy, Error> {
+    /// Reads the rules. `path` is where the file is, if there is one.
+    pub(crate) fn policy(&self, path: Option<&Path>) -> Result<Policy, Error> {
         let mut policy = Policy { rules: Vec::new(), default: self.default.unwrap_or(Action::Deny) };
         let mut default_set = self.default.is_some();
         if self.rules.is_none() && self.rules_inline.is_empty() && !default_set {
@@ -110,11 +119,11 @@ impl Args {
                 Error::Args(format!("args.{place}: column {column}: {message}"))
             })?;
         }
-        if let Some(file) = &self.rules {
-            let path = env.path(file);
-            for (i, text) in env.read(file)?.lines().enumerate() {
+        if let (Some(file), Some(path)) = (&self.rules, path) {
+            let cannot = |source| Error::Read { path: path.to_owned(), source };
+            for (i, text) in std::fs::read_to_string(path).map_err(cannot)?.lines().enumerate() {
                 let place = format!("{}:{}", file.display(), i + 1);
-                take(text, place, &|column, message| Error::at(&path, i + 1, column, message))?;
+                take(text, place, &|column, message| Error::at(path, i + 1, column, message))?;
             }
         }
         Ok(policy)

@@ -24,7 +24,7 @@ pub use stateful::{Invalid, Stateful, Timeouts};
 use chainline_dpdk::tables::Acl;
 use chainline_nf::{Burst, Ctx, Env, Error, Field, Footprint, MAX_BURST, Nf, Sample, Verdict};
 use chainline_packet::{Fragment, Layers, ether, parse, proto};
-use state::{KEY4, KEY6, Pending, Rules, Tables};
+use state::{KEY4, KEY6, Pending, Rules, Ruleset, Tables};
 
 /// The kind, for registries.
 pub const KIND: chainline_nf::Kind = chainline_nf::Kind::of::<Firewall>();
@@ -70,9 +70,17 @@ impl Nf for Firewall {
     }
 
     fn tick(&mut self, ctx: &mut Ctx<'_>) {
+        if let Some(new) = self.reload.look(ctx) {
+            let old = std::mem::replace(&mut self.rules.set, new);
+            self.reload.retire(old);
+        }
         if let Some(connections) = &mut self.connections {
             connections.tick(ctx);
         }
+    }
+
+    fn report(&self) -> Option<String> {
+        self.reload.words()
     }
 }
 
@@ -84,7 +92,7 @@ impl Rules {
             let data = burst.packets()[i].data();
             let layers = parse(data);
             let whole = layers.malformed.is_none() && layers.fragment != Fragment::Later;
-            let detail = if self.detail { detail(data, &layers) } else { 0 };
+            let detail = if self.set.detail { detail(data, &layers) } else { 0 };
             match layers.tuple.version() {
                 4 if whole => self.pending4.push(i, key4(&layers, detail)),
                 6 if whole => self.pending6.push(i, key6(&layers, detail)),
@@ -94,14 +102,9 @@ impl Rules {
                 }
             }
         }
-        decide(&self.tables.v4, &self.pending4, &mut self.results[..], |at, hit| {
-            ctx.count(self.hits.nth(hit), 1);
-            burst.set(at, self.verdicts.get(hit as usize).copied().unwrap_or(self.verdicts[0]));
-        });
-        decide(&self.tables.v6, &self.pending6, &mut self.results[..], |at, hit| {
-            ctx.count(self.hits.nth(hit), 1);
-            burst.set(at, self.verdicts.get(hit as usize).copied().unwrap_or(self.verdicts[0]));
-        });
+        let set = &self.set;
+        decide(&set.tables.v4, &self.pending4, &mut self.results[..], |at, hit| burst.set(at, set.count_hit(hit, ctx)));
+        decide(&set.tables.v6, &self.pending6, &mut self.results[..], |at, hit| burst.set(at, set.count_hit(hit, ctx)));
     }
 
     /// Malformed packets, later fragments, and what is not IP.
@@ -116,21 +119,25 @@ impl Rules {
             return self.non_ip_verdict;
         }
         ctx.count(self.fragments, 1);
-        let Some(tables) = self.fragment_tables.as_ref().filter(|_| !self.denies_fragment(data, layers)) else {
+        let Some(tables) = self.set.fragment_tables.as_ref().filter(|_| !self.denies_fragment(data, layers)) else {
             return Verdict::drop(self.fragment_denied);
         };
-        self.count_hit(look_up(tables, data, layers, false), ctx)
+        self.set.count_hit(look_up(tables, data, layers, false), ctx)
     }
 
     /// Whether a later fragment is dropped whatever its datagram is.
     fn denies_fragment(&self, data: &[u8], layers: &Layers) -> bool {
-        self.fragment_tables.is_none() || covers_tcp_flags(data, layers)
+        self.set.fragment_tables.is_none() || covers_tcp_flags(data, layers)
     }
+}
 
+impl Ruleset {
+    /// The verdict of what a look-up found, counted.
     #[inline]
     fn count_hit(&self, hit: u32, ctx: &Ctx<'_>) -> Verdict {
-        ctx.count(self.hits.nth(hit), 1);
-        self.verdicts.get(hit as usize).copied().unwrap_or(self.verdicts[0])
+        let outcome = self.outcomes.get(hit as usize).copied().unwrap_or(self.outcomes[0]);
+        ctx.count(outcome.counter, 1);
+        outcome.verdict
     }
 }
 
@@ -147,7 +154,7 @@ impl Rules {
     #[cold]
     fn ask(&mut self, at: usize, data: &[u8]) {
         let layers = parse(data);
-        let detail = if self.detail { detail(data, &layers) } else { 0 };
+        let detail = if self.set.detail { detail(data, &layers) } else { 0 };
         match layers.tuple.version() {
             4 => self.pending4.push(at, key4(&layers, detail)),
             _ => self.pending6.push(at, key6(&layers, detail)),
@@ -157,8 +164,8 @@ impl Rules {
     #[inline]
     fn answer(&mut self) {
         let asked = &mut self.asked;
-        decide(&self.tables.v4, &self.pending4, &mut self.results[..], |at, hit| asked[at] = hit);
-        decide(&self.tables.v6, &self.pending6, &mut self.results[..], |at, hit| asked[at] = hit);
+        decide(&self.set.tables.v4, &self.pending4, &mut self.results[..], |at, hit| asked[at] = hit);
+        decide(&self.set.tables.v6, &self.pending6, &mut self.results[..], |at, hit| asked[at] = hit);
     }
 
     /// The rules' verdict on a packet, which is counted as theirs.
@@ -166,8 +173,8 @@ impl Rules {
     fn judge(&self, at: usize, data: &[u8], ctx: &Ctx<'_>) -> Verdict {
         let asked = self.asked.get(at).copied().unwrap_or(UNASKED);
         // It had a connection when the burst was looked up, or is none that has any.
-        let hit = if asked == UNASKED { look_up(&self.tables, data, &parse(data), self.detail) } else { asked };
-        self.count_hit(hit, ctx)
+        let hit = if asked == UNASKED { look_up(&self.set.tables, data, &parse(data), self.set.detail) } else { asked };
+        self.set.count_hit(hit, ctx)
     }
 }
 

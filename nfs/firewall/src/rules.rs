@@ -7,7 +7,7 @@ pub(crate) use chainline_nf::words::Fault;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// What happens to a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
     /// It goes on.
@@ -17,7 +17,7 @@ pub enum Action {
 }
 
 /// Which addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Prefix {
     Any,
     V4(u32, u8),
@@ -25,7 +25,7 @@ pub(crate) enum Prefix {
 }
 
 /// A value, and the bits of it that count.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Masked<T> {
     pub value: T,
     pub mask: T,
@@ -35,7 +35,7 @@ pub(crate) struct Masked<T> {
 pub(crate) type Ports = (u16, u16);
 
 /// A rule. All its parts must match.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Rule {
     pub action: Action,
     pub proto: Masked<u8>,
@@ -63,6 +63,11 @@ impl Rule {
             detail: Masked::default(),
             name: String::new(),
         }
+    }
+
+    /// The same for all rules that differ in nothing but where they stand.
+    pub fn anywhere(&self) -> Self {
+        Self { name: String::new(), ..self.clone() }
     }
 
     /// Whether it asks for more than addresses and protocol, which is all that a later fragment has.

@@ -1,11 +1,14 @@
 //! What a running `firewall` keeps: the compiled rules, the keys of the burst at hand, and connections if it is stateful.
 
-use crate::config::{Args, Fragments};
+use crate::config::{Args, Fragments, Policy};
 use crate::connections::Connections;
 use crate::rules::{Action, Ports, Prefix, Rule};
 use chainline_dpdk::tables::{self, Acl, FieldDef, FieldKind, FieldValue, MAX_PRIORITY};
 use chainline_nf::{Counter, Env, Error, MAX_BURST, Reason, Verdict};
+use chainline_reload::Reload;
+use std::collections::HashMap;
 use std::num::NonZeroU32;
+use std::path::Path;
 
 /// Protocol and padding, addresses, ports, detail and padding.
 pub(crate) const KEY4: usize = 4 + 8 + 4 + 4;
@@ -50,22 +53,33 @@ pub struct State {
     pub(crate) rules: Rules,
     /// The stateful mode.
     pub(crate) connections: Option<Box<Connections>>,
+    pub(crate) reload: Reload<Ruleset>,
 }
 
-/// Compiled rules, counters, verdicts, keys.
-pub(crate) struct Rules {
+/// What a look-up leads to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outcome {
+    pub verdict: Verdict,
+    pub counter: Counter,
+}
+
+/// Compiled rules.
+pub(crate) struct Ruleset {
     pub tables: Tables,
     /// For later fragments; absent where they are denied.
     pub fragment_tables: Option<Tables>,
     /// By what a look-up returns: 0 is the default, then the rules in order.
-    pub verdicts: Vec<Verdict>,
-    /// The counter of the default; the rules' follow.
-    pub hits: Counter,
+    pub outcomes: Vec<Outcome>,
+    /// Whether a rule asks for TCP flags or ICMP types.
+    pub detail: bool,
+}
+
+/// The rules in force, counters, verdicts, keys.
+pub(crate) struct Rules {
+    pub set: Ruleset,
     pub fragments: Counter,
     pub non_ip: Counter,
     pub non_ip_verdict: Verdict,
-    /// Whether a rule asks for TCP flags or ICMP types.
-    pub detail: bool,
     pub malformed: Reason,
     pub fragment_denied: Reason,
     pub pending4: Pending<KEY4>,
@@ -77,34 +91,86 @@ pub(crate) struct Rules {
 
 impl State {
     pub(crate) fn new(args: &Args, env: &mut Env<'_>) -> Result<Self, Error> {
-        // First, as the rules' counters come last.
         let connections = match &args.stateful {
             Some(stateful) => Some(Box::new(Connections::new(stateful, env)?)),
             None => None,
         };
-        Ok(Self { rules: Rules::new(args, env)?, connections })
+        let path = args.rules.as_ref().map(|file| env.path(file));
+        let mut reload = Reload::new(env, "rules", path.clone(), args.reload_s);
+        // Last, as the rules' counters are as many as there are rules.
+        let (rules, tally) = Rules::new(args, path.as_deref(), env)?;
+        let args = args.clone();
+        reload.start(move || {
+            let policy = args.policy(path.as_deref())?;
+            Ruleset::new(&policy, args.fragments, &tally)
+        })?;
+        Ok(Self { rules, connections, reload })
     }
 }
 
+/// Verdicts, and what counts them.
+struct Tally {
+    default: Counter,
+    by_default: Reason,
+    denied: Reason,
+    /// The counters of the rules that were there at the start. Whoever is there again counts on where it was.
+    known: HashMap<Rule, Counter>,
+    /// Of all others.
+    later: Counter,
+}
+
+impl Tally {
+    fn outcome(&self, rule: &Rule) -> Outcome {
+        let counter = self.known.get(&rule.anywhere()).copied().unwrap_or(self.later);
+        Outcome { verdict: verdict(rule.action, self.denied), counter }
+    }
+}
+
+fn verdict(action: Action, reason: Reason) -> Verdict {
+    if action == Action::Allow { Verdict::NEXT } else { Verdict::drop(reason) }
+}
+
 impl Rules {
-    fn new(args: &Args, env: &mut Env<'_>) -> Result<Self, Error> {
-        let policy = args.policy(env)?;
-        let verdict = |action, reason| if action == Action::Allow { Verdict::NEXT } else { Verdict::drop(reason) };
+    fn new(args: &Args, path: Option<&Path>, env: &mut Env<'_>) -> Result<(Self, Tally), Error> {
+        let policy = args.policy(path)?;
         let (denied, by_default) = (env.drop_reason("denied"), env.drop_reason("denied_by_default"));
         let (malformed, fragment_denied) = (env.drop_reason("malformed"), env.drop_reason("fragment"));
         let non_ip_verdict = verdict(args.non_ip, env.drop_reason("non_ip"));
         let fragments = env.counter("fragments", "packets", "fragments without ports");
         let non_ip = env.counter("non_ip", "packets", "frames that are neither IPv4 nor IPv6");
-        let hits = env.counter("default", "packets", "packets that no rule matched");
-        let mut verdicts = vec![verdict(policy.default, by_default)];
+        let later = env.counter("later_rules", "packets", "hits of rules that the file did not have at the start");
+        let default = env.counter("default", "packets", "packets that no rule matched");
+        let mut known = HashMap::new();
         for (i, rule) in policy.rules.iter().enumerate() {
-            env.counter(format!("rule_{}", i + 1), "packets", &rule.name);
-            verdicts.push(verdict(rule.action, denied));
+            let counter = env.counter(format!("rule_{}", i + 1), "packets", &rule.name);
+            // Of equal rules the first takes all.
+            known.entry(rule.anywhere()).or_insert(counter);
         }
+        let tally = Tally { default, by_default, denied, known, later };
+        let rules = Self {
+            set: Ruleset::new(&policy, args.fragments, &tally)?,
+            fragments,
+            non_ip,
+            non_ip_verdict,
+            malformed,
+            fragment_denied,
+            pending4: Pending::new(),
+            pending6: Pending::new(),
+            results: Box::new([0; MAX_BURST]),
+            asked: Box::new([0; MAX_BURST]),
+        };
+        Ok((rules, tally))
+    }
+}
+
+impl Ruleset {
+    fn new(policy: &Policy, fragments: Fragments, tally: &Tally) -> Result<Self, Error> {
+        let default = Outcome { verdict: verdict(policy.default, tally.by_default), counter: tally.default };
+        let outcomes = std::iter::once(default).chain(policy.rules.iter().map(|r| tally.outcome(r))).collect();
         let detail = policy.rules.iter().any(|r| r.detail.mask != 0);
         let numbered = || (1u32..).filter_map(NonZeroU32::new).zip(&policy.rules);
         let tables = compile(numbered(), detail)?;
-        let fragment_tables = match args.fragments {
+        let fragment_tables = match fragments {
             Fragments::Deny => None,
             // Who asks for ports cannot be answered. An allowing rule gets the benefit of the doubt: the first
             // fragment was judged in full, and without it the others are worth nothing (RFC 1858 §2.1). A denying
@@ -123,22 +189,7 @@ impl Rules {
                 Some(compile(rules.iter().map(|(n, r)| (*n, r)), false)?)
             }
         };
-        Ok(Self {
-            tables,
-            fragment_tables,
-            verdicts,
-            hits,
-            fragments,
-            non_ip,
-            non_ip_verdict,
-            detail,
-            malformed,
-            fragment_denied,
-            pending4: Pending::new(),
-            pending6: Pending::new(),
-            results: Box::new([0; MAX_BURST]),
-            asked: Box::new([0; MAX_BURST]),
-        })
+        Ok(Self { tables, fragment_tables, outcomes, detail })
     }
 }
 

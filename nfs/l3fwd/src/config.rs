@@ -10,6 +10,16 @@ use std::path::PathBuf;
 pub struct Args {
     /// A route file, relative to the chain file.
     pub routes: Option<PathBuf>,
+    /// A file of flows, relative to the chain file, see the README: those in it have a next hop of their own, whatever
+    /// the routes say.
+    pub flows: Option<PathBuf>,
+    /// Flows as in such a file, one each.
+    #[serde(default)]
+    pub flows_inline: Vec<String>,
+    /// How often the files are looked at, in seconds; 0 is never. A changed one is taken without losing a packet, a wrong
+    /// one leaves the old one in force.
+    #[serde(default = "reload_s")]
+    pub reload_s: u32,
     /// What the route file's lines look like.
     #[serde(default)]
     pub format: Format,
@@ -22,6 +32,10 @@ pub struct Args {
     /// For frames that are neither IPv4 nor IPv6, such as ARP.
     #[serde(default)]
     pub non_ip: NonIp,
+}
+
+fn reload_s() -> u32 {
+    1
 }
 
 /// What the lines of a route file look like.

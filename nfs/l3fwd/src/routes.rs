@@ -1,8 +1,8 @@
 //! Routes as this NF's arguments and files have them: what stands behind a prefix is a next hop.
 
 use crate::config::{Args, Format, Rewrite};
+use chainline_nf::Error;
 use chainline_nf::words::{Fault, Word, Words};
-use chainline_nf::{Env, Error};
 use chainline_packet::ether::Mac;
 use chainline_routes::digits;
 use std::collections::HashMap;
@@ -17,32 +17,27 @@ pub(crate) struct Hops {
     declared: u32,
 }
 
-/// Reads the routes that the arguments name, and sorts them.
-pub(crate) fn read(args: &Args, env: &Env<'_>) -> Result<(chainline_routes::Routes, Hops), Error> {
-    let mut hops = Hops::new(args.rewrites()?);
-    if args.routes.is_none() && args.routes_inline.is_empty() {
-        return Err(Error::Args("args: expected routes or routes_inline".into()));
-    }
+/// Reads the routes that the arguments name, and sorts them. `path` is where the file is, if there is one.
+pub(crate) fn read(args: &Args, path: Option<&Path>, hops: &mut Hops) -> Result<chainline_routes::Routes, Error> {
     if args.format == Format::Pyasn && hops.declared == 0 {
         return Err(Error::Args("args.next_hops: format pyasn needs at least one".into()));
     }
     let mut routes = chainline_routes::Routes::default();
     routes.read_inline(&args.routes_inline, &mut |_, words| hops.read(Format::Native, words))?;
-    let path = args.routes.as_ref().map(|file| env.path(file));
-    if let Some(path) = &path {
+    if let Some(path) = path {
         routes.read_file(path, &mut |_, words| hops.read(args.format, words))?;
     }
-    routes.sort(path.as_deref().unwrap_or(Path::new("")))?;
-    Ok((routes, hops))
+    routes.sort(path.unwrap_or(Path::new("")))?;
+    Ok(routes)
 }
 
 impl Hops {
-    fn new(declared: Vec<Rewrite>) -> Self {
+    pub fn new(declared: Vec<Rewrite>) -> Self {
         Self { declared: declared.len() as u32, all: declared, known: HashMap::new() }
     }
 
-    /// Reads what follows a prefix.
-    fn read(&mut self, format: Format, words: &mut Words<'_>) -> Result<u32, Fault> {
+    /// Reads what follows a prefix or a flow.
+    pub fn read(&mut self, format: Format, words: &mut Words<'_>) -> Result<u32, Fault> {
         let word = words.expect("'via' or the number of a next hop")?;
         match (format, word.text) {
             (Format::Native, "via") => {

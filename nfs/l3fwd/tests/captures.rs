@@ -12,7 +12,10 @@ use support::Host;
 fn every_capture_is_processed() {
     let mut host = Host::new(
         &nf_l3fwd::KIND,
-        serde_json::json!({"routes_inline": ["0.0.0.0/0 via 02:00:00:00:00:03", "64.0.0.0/2 via 02:00:00:00:00:04"]}),
+        serde_json::json!({
+            "routes_inline": ["0.0.0.0/0 via 02:00:00:00:00:03", "64.0.0.0/2 via 02:00:00:00:00:04"],
+            "flows_inline": ["udp 10.0.0.1:53 10.0.0.2:53 via 02:00:00:00:00:05"],
+        }),
     );
     let (mut seen, mut outcomes) = (0, BTreeMap::<String, usize>::new());
     let there = captures::captures(&mut |mut frames| {

@@ -13,7 +13,6 @@ mod icmp;
 mod maglev;
 mod pool;
 mod rare;
-mod reload;
 mod report;
 mod rewrite;
 mod services;
@@ -116,13 +115,8 @@ impl Nf for LoadBalancer {
 
     fn tick(&mut self, ctx: &mut Ctx<'_>) {
         let (core, now_ns) = (&mut self.core, ctx.now_ns());
-        match self.watch.look(now_ns) {
-            Some(Ok(services)) => {
-                core.pool.begin(services);
-                ctx.count(core.counters.reloads, 1);
-            }
-            Some(Err(())) => ctx.count(core.counters.reloads_failed, 1),
-            None => {}
+        if let Some(services) = self.reload.look(ctx) {
+            core.pool.begin(services);
         }
         if core.suspects_changed(now_ns) {
             core.pool.begin_again();

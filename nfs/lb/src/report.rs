@@ -10,16 +10,10 @@ const ROWS: usize = 60;
 impl State {
     pub(crate) fn describe(&self) -> String {
         let pool = &self.core.pool;
-        let mut text = String::new();
-        if let Some(fault) = &self.watch.fault {
-            // Writing to a string cannot fail.
-            let _ = writeln!(
-                text,
-                "the file of services has changed and is wrong, the last right one is in force: {fault}"
-            );
-        }
+        let mut text = self.reload.words().unwrap_or_default();
         let mut rows = 0;
         for service in &pool.services {
+            // Writing to a string cannot fail.
             let _ = writeln!(text, "{}: {}", service.spec.name, service.spec.describe());
             let _ = writeln!(
                 text,

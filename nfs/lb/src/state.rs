@@ -2,11 +2,12 @@
 
 use crate::config::{Args, Passive};
 use crate::pool::{Pool, Signs};
-use crate::reload::Watch;
 use crate::rewrite::Place;
+use crate::services::{self, Service};
 use chainline_flowtable::{self as flowtable, Class, Config, FlowTable, Inserted, Keys, OnFull, Position};
 use chainline_nf::{Counter, Ctx, Env, Error, MAX_BURST, Reason};
 use chainline_packet::ether::Mac;
+use chainline_reload::Reload;
 
 /// What belongs to a flow: its backend's slot.
 #[derive(Clone, Copy, Debug, Default)]
@@ -69,7 +70,7 @@ pub struct State {
     pub(crate) v6: Side<48>,
     pub(crate) fragments: FlowTable<48, Way>,
     pub(crate) core: Core,
-    pub(crate) watch: Watch,
+    pub(crate) reload: Reload<Vec<Service>>,
 }
 
 /// What both IP versions have in common.
@@ -95,8 +96,6 @@ pub(crate) struct Counters {
     pub moved: Counter,
     pub stateless: Counter,
     pub suspected: Counter,
-    pub reloads: Counter,
-    pub reloads_failed: Counter,
 }
 
 pub(crate) struct Reasons {
@@ -116,7 +115,7 @@ pub(crate) struct Sums {
 impl State {
     pub(crate) fn new(args: &Args, env: &mut Env<'_>) -> Result<Self, Error> {
         let mac = args.check()?;
-        let (watch, services) = Watch::new(env.path(&args.services), args.reload_s)?;
+        let path = env.path(&args.services);
         let mut count = |name: &str, unit: &str, help: &str| env.counter(name, unit, help);
         let counters = Counters {
             balanced: count("balanced", "packets", "packets sent to a backend"),
@@ -127,10 +126,11 @@ impl State {
             moved: count("flows_moved", "entries", "flows whose backend was down or gone, sent to another"),
             stateless: count("stateless", "packets", "packets of flows that found no room, sent by the table alone"),
             suspected: count("backends_suspected", "entries", "times that a backend was taken for dead"),
-            reloads: count("reloads", "files", "changed files of services that took effect"),
-            reloads_failed: count("reloads_failed", "files", "changed files of services that were wrong"),
             flows: flowtable::Counters::declare(env, "flows"),
         };
+        let mut reload = Reload::new(env, "services", [path.clone()], args.reload_s);
+        let services = services::read(&path)?;
+        reload.start(move || services::read(&path))?;
         let mut reason = |name: &str| env.drop_reason(name);
         let reasons = Reasons {
             no_backend: reason("no_backend"),
@@ -152,7 +152,7 @@ impl State {
                 reasons,
                 sums: Sums::default(),
             },
-            watch,
+            reload,
         })
     }
 }

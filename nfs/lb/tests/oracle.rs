@@ -10,42 +10,18 @@ use proptest::prelude::*;
 use serde_json::json;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
-use support::{Host, hostile_frames, ipv4, ipv6, l4};
+use support::{Folder, Host, hostile_frames, ipv4, ipv6, l4};
 
 const MS: u64 = 1_000_000;
 const VIP: u32 = 0xc000_020a;
 const VIP6: u128 = 0x2001_0db8_0000_0000_0000_0000_0000_0010;
 
-/// A folder with a file of services, gone at the end.
-struct Folder(PathBuf);
+/// The file of services.
+const FILE: &str = "lb.services";
 
-impl Folder {
-    fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("chainline-lb-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let folder = Self(std::env::temp_dir().join(name));
-        std::fs::create_dir(&folder.0).unwrap();
-        folder
-    }
-
-    /// In place of what is there, as an editor does it.
-    fn write(&self, text: &str) {
-        std::fs::write(self.0.join("new"), text).unwrap();
-        std::fs::rename(self.0.join("new"), self.0.join("lb.services")).unwrap();
-    }
-
-    fn host(&self, mut args: serde_json::Value) -> Host {
-        args["services"] = "lb.services".into();
-        Host::in_dir(&nf_lb::KIND, args, &self.0).unwrap()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+fn balancer(folder: &Folder, mut args: serde_json::Value) -> Host {
+    args["services"] = FILE.into();
+    folder.host(&nf_lb::KIND, args)
 }
 
 /// Services over both IP versions with these backends: number and what is said of it.
@@ -96,12 +72,12 @@ fn send(host: &mut Host, now_ms: u64, flows: impl Iterator<Item = u32>, flags: u
 
 /// Ticks until a changed file is in force.
 fn settle(host: &mut Host, now_ms: &mut u64) {
-    let before = host.counter("reloads") + host.counter("reloads_failed");
+    *now_ms = host.until_reloaded(*now_ms);
+    // And tables are filled, a part at a time.
     for _ in 0..400 {
-        *now_ms += 10;
+        *now_ms += 2;
         host.tick(*now_ms * MS);
     }
-    assert_eq!(host.counter("reloads") + host.counter("reloads_failed"), before + 1);
 }
 
 const ACK: u8 = 16;
@@ -117,15 +93,15 @@ proptest! {
             (prop::collection::vec((1u8..10, 0usize..4), 1..9), prop::collection::vec(0u32..600, 1..300)), 1..8)
     ) {
         let folder = Folder::new();
-        folder.write(&services(&[(1, ""), (2, "weight 3"), (3, "")]));
-        let mut host = folder.host(json!({"flows": 4096, "flows6": 4096, "table_size": 251}));
+        folder.write(FILE, &services(&[(1, ""), (2, "weight 3"), (3, "")]));
+        let mut host = balancer(&folder, json!({"flows": 4096, "flows6": 4096, "table_size": 251}));
         let (mut now_ms, mut went) = (0u64, HashMap::<u32, u8>::new());
         let mut moved = 0;
         for (backends, flows) in rounds {
             let words = ["", "weight 5", "drain", "down"];
             let known: HashMap<u8, usize> = backends.into_iter().collect();
             let list: Vec<(u8, &str)> = known.iter().map(|(n, w)| (*n, words[*w])).collect();
-            folder.write(&services(&list));
+            folder.write(FILE, &services(&list));
             settle(&mut host, &mut now_ms);
             let up: HashSet<u8> = known.iter().filter(|(_, w)| **w < 2).map(|(n, _)| *n).collect();
             let alive: HashSet<u8> = known.iter().filter(|(_, w)| **w < 3).map(|(n, _)| *n).collect();
@@ -152,9 +128,9 @@ proptest! {
     #[test]
     fn hostile_frames_are_counted_and_keep_their_sums(mut frames in hostile_frames(), bypass: bool) {
         let folder = Folder::new();
-        folder.write(&services(&[(1, ""), (2, "")]));
+        folder.write(FILE, &services(&[(1, ""), (2, "")]));
         let on_full = if bypass { "bypass" } else { "drop_new" };
-        let mut host = folder.host(json!({"flows": 64, "flows6": 64, "on_full": on_full}));
+        let mut host = balancer(&folder, json!({"flows": 64, "flows6": 64, "on_full": on_full}));
         // Half of them to a service.
         for frame in frames.iter_mut().step_by(2) {
             if parse(frame).tuple.version() == 4 && frame.len() >= 34 {
@@ -213,13 +189,13 @@ fn one_of_a_hundred_leaves() {
     let folder = Folder::new();
     // Numbers that are hexadecimal digits as well as decimal ones are not needed: IPv4 alone.
     let flows = || (0..60_000u32).filter(|i| i % 3 != 2);
-    folder.write(&services(&hundred(0)));
-    let mut host = folder.host(json!({"flows": 65_536, "flows6": 64}));
+    folder.write(FILE, &services(&hundred(0)));
+    let mut host = balancer(&folder, json!({"flows": 65_536, "flows6": 64}));
     let mut now_ms = 0;
     let before = send(&mut host, now_ms, flows(), ACK);
-    folder.write(&services(&hundred(42)));
+    folder.write(FILE, &services(&hundred(42)));
     // A load balancer that knows no flows yet: what the tables alone say.
-    let mut fresh = folder.host(json!({"flows": 65_536, "flows6": 64}));
+    let mut fresh = balancer(&folder, json!({"flows": 65_536, "flows6": 64}));
     settle(&mut host, &mut now_ms);
     let (after, alone) = (send(&mut host, now_ms, flows(), ACK), send(&mut fresh, 0, flows(), ACK));
     let (mut others, mut left, mut moved) = (0u64, 0, 0);
@@ -244,8 +220,8 @@ fn one_of_a_hundred_leaves() {
 fn a_flood_moves_no_established_flow() {
     for on_full in ["evict_oldest", "drop_new", "bypass"] {
         let folder = Folder::new();
-        folder.write(&services(&[(1, ""), (2, ""), (3, "")]));
-        let mut host = folder.host(json!({"flows": 8192, "flows6": 64, "on_full": on_full}));
+        folder.write(FILE, &services(&[(1, ""), (2, ""), (3, "")]));
+        let mut host = balancer(&folder, json!({"flows": 8192, "flows6": 64, "on_full": on_full}));
         let tcp = |from: u32, n: u32| (from..from + 3 * n).filter(|i| i % 3 == 1);
         // A thousand established connections: two packets each.
         let first = send(&mut host, 0, tcp(0, 1000), SYN);
@@ -257,7 +233,7 @@ fn a_flood_moves_no_established_flow() {
             let flood = send(&mut host, now_ms, tcp(1_000_000 + round * 30_000, 10_000), SYN);
             dropped += flood.iter().filter(|(_, b)| *b == Err("table_full".into())).count() as u64;
             if round == 5 {
-                folder.write(&services(&[(1, ""), (2, ""), (3, ""), (4, "weight 9")]));
+                folder.write(FILE, &services(&[(1, ""), (2, ""), (3, ""), (4, "weight 9")]));
                 settle(&mut host, &mut now_ms);
             }
         }
@@ -274,16 +250,16 @@ fn a_flood_moves_no_established_flow() {
 #[test]
 fn a_wrong_file_leaves_the_old_one_in_force() {
     let folder = Folder::new();
-    folder.write(&services(&[(1, "")]));
-    let mut host = folder.host(json!({"flows": 64, "flows6": 64}));
+    folder.write(FILE, &services(&[(1, "")]));
+    let mut host = balancer(&folder, json!({"flows": 64, "flows6": 64}));
     let mut now_ms = 0;
-    folder.write("service a udp 192.0.2.10 port 53 nat\nbackend 10.0.0.2 wait 3\n");
+    folder.write(FILE, "service a udp 192.0.2.10 port 53 nat\nbackend 10.0.0.2 wait 3\n");
     settle(&mut host, &mut now_ms);
     assert_eq!((host.counter("reloads"), host.counter("reloads_failed")), (0, 1));
     let report = host.report().unwrap();
     assert!(report.contains("lb.services:2:18: found 'wait', expected weight, mac, up, drain or down"), "{report}");
     assert!(send(&mut host, now_ms, 0..30, ACK).iter().all(|(_, b)| *b == Ok(1)));
-    folder.write(&services(&[(2, "")]));
+    folder.write(FILE, &services(&[(2, "")]));
     settle(&mut host, &mut now_ms);
     assert_eq!((host.counter("reloads"), host.counter("reloads_failed")), (1, 1));
     assert!(!host.report().unwrap().contains("wrong"));
@@ -294,10 +270,10 @@ fn a_wrong_file_leaves_the_old_one_in_force() {
 #[test]
 fn a_silent_backend_gets_no_new_flows_for_a_while() {
     let folder = Folder::new();
-    folder.write(&services(&[(1, ""), (2, "")]));
+    folder.write(FILE, &services(&[(1, ""), (2, "")]));
     let args = json!({"flows": 8192, "flows6": 64, "table_size": 251, "reload_s": 0,
         "passive": {"failures": 5, "silent_ms": 1000, "retry_s": 10}});
-    let mut host = folder.host(args);
+    let mut host = balancer(&folder, args);
     let tcp = |from: u32| (from..from + 300).filter(|i| i % 3 == 1);
     let answer = |host: &mut Host, now_ms: u64| {
         let mut syn_ack = l4(6, 80, 1024);
@@ -331,8 +307,8 @@ fn a_silent_backend_gets_no_new_flows_for_a_while() {
 #[test]
 fn the_burst_of_a_flow_is_one_flow() {
     let folder = Folder::new();
-    folder.write(&services(&hundred(0)));
-    let mut host = folder.host(json!({"flows": 64, "flows6": 64}));
+    folder.write(FILE, &services(&hundred(0)));
+    let mut host = balancer(&folder, json!({"flows": 64, "flows6": 64}));
     let sent = send(&mut host, 0, std::iter::repeat_n(3, 100), ACK);
     assert!(sent.iter().all(|s| s.1 == sent[0].1));
     assert_eq!((host.counter("flows"), host.counter("flows_added"), host.counter("balanced")), (1, 1, 100));

@@ -1,5 +1,6 @@
 //! Which class a packet belongs to: the first that matches, looked up for a burst at once in `rte_acl`.
 
+use crate::config::Listed;
 use chainline_dpdk::tables::{Acl, FieldDef, FieldKind, FieldValue, MAX_PRIORITY, Rule};
 use chainline_nf::Error;
 use chainline_packet::{FiveTuple, proto};
@@ -78,14 +79,14 @@ pub enum Ports {
 
 /// An address and how many bits of it count; the address is at the upper end of its 128 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Prefix {
+pub(crate) struct Prefix {
     v6: bool,
     bits: u128,
     len: u8,
 }
 
 /// Reads `address` or `address/length`.
-fn prefix(text: &str) -> Result<Prefix, String> {
+pub(crate) fn prefix(text: &str) -> Result<Prefix, String> {
     let expected = "an address or a prefix such as 10.0.0.0/8 or 2001:db8::/32";
     let (address, len) = text.split_once('/').map_or((text, None), |(a, l)| (a, Some(l)));
     let address: IpAddr = address.parse().map_err(|_| format!("found '{text}', expected {expected}"))?;
@@ -115,12 +116,13 @@ pub(crate) struct Classes {
 impl Classes {
     /// Compiles the classes in order; a look-up returns a class's place from 1, or 0. Absent if the first class takes
     /// everything, so that nothing needs to be looked up.
-    pub fn new(classes: &[&Match]) -> Result<Option<Self>, Error> {
+    pub fn new(classes: &[Listed]) -> Result<Option<Self>, Error> {
         let (mut v4, mut v6) = (Vec::new(), Vec::new());
-        for (i, class) in classes.iter().enumerate() {
-            class.expand(i, &mut v4, &mut v6).map_err(|e| Error::Args(format!("args.classes[{i}].match.{e}")))?;
+        for (i, listed) in classes.iter().enumerate() {
+            let matches = &listed.class.matches;
+            matches.expand(i, &mut v4, &mut v6).map_err(|why| listed.fault(&format!(".match.{why}")))?;
         }
-        if classes.first().is_some_and(|m| m.is_all()) {
+        if classes.first().is_some_and(|listed| listed.class.matches.is_all()) {
             return Ok(None);
         }
         let build = |words, rules: &[Rule]| {

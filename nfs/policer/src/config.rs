@@ -1,14 +1,18 @@
 //! Arguments.
 
 use crate::classes::Match;
+use crate::file;
 use chainline_dpdk::meter::Model;
 use chainline_flowtable::{MAX_CAPACITY, MAX_TIMEOUT_MS, OnFull};
 use chainline_nf::Error;
+use std::path::{Path, PathBuf};
 
 /// The most classes: three drop reasons each, of 255.
 pub const MAX_CLASSES: usize = 64;
 /// The most packets that a shaper holds.
 pub const MAX_HELD: u32 = 1 << 20;
+/// What classes count as that came with a changed file.
+pub(crate) const LATER: &str = "later";
 /// How often held packets are looked at, about: [`chainline_nf::Nf::tick`].
 pub const TICKS_PER_S: u64 = 100;
 
@@ -17,7 +21,15 @@ pub const TICKS_PER_S: u64 = 100;
 #[serde(deny_unknown_fields)]
 pub struct Args {
     /// The first class that a packet matches is its own; packets of none pass as they are.
+    #[serde(default)]
     pub classes: Vec<ClassArgs>,
+    /// A file of more classes, relative to the chain file, see the README; they come after those above.
+    #[serde(default)]
+    pub classes_file: Option<PathBuf>,
+    /// How often the file is looked at, in seconds; 0 is never. A changed file is taken without losing a packet, a wrong
+    /// one leaves the old one in force.
+    #[serde(default = "reload_s")]
+    pub reload_s: u32,
     /// IPv4 flows that have a meter of their own, in classes with `per: flow`; memory for them is taken at start-up.
     #[serde(default = "flows")]
     pub flows: u32,
@@ -141,6 +153,10 @@ pub enum Action {
     Dscp(u8),
 }
 
+fn reload_s() -> u32 {
+    1
+}
+
 fn flows() -> u32 {
     1 << 18
 }
@@ -153,7 +169,7 @@ fn on_full() -> OnFull {
     OnFull::EvictOldest
 }
 
-fn queue_packets() -> u32 {
+pub(crate) fn queue_packets() -> u32 {
     1000
 }
 
@@ -165,55 +181,123 @@ fn af_high() -> Vec<u8> {
     vec![14, 22, 30, 38]
 }
 
+impl Default for Aware {
+    fn default() -> Self {
+        Self { yellow: af_medium(), red: af_high() }
+    }
+}
+
+/// A class, and where it stands.
+pub(crate) struct Listed {
+    pub class: ClassArgs,
+    place: Place,
+}
+
+enum Place {
+    /// In the arguments, by its place in the list.
+    Args(usize),
+    /// In a file, by its line.
+    Line(PathBuf, usize),
+}
+
+impl Listed {
+    /// What is wrong with it; `rest` follows the class's place: `.name: found …`.
+    pub fn fault(&self, rest: &str) -> Error {
+        match &self.place {
+            Place::Args(i) => Error::Args(format!("args.classes[{i}]{rest}")),
+            Place::Line(path, line) => Error::at(path, *line, 1, format!("class{rest}")),
+        }
+    }
+}
+
+/// Checks the name of a class.
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    if (1..=32).contains(&name.len()) && name.chars().all(fits) {
+        return Ok(());
+    }
+    Err(format!("found '{name}', expected 1 to 32 lower-case letters, digits and _"))
+}
+
 impl Args {
-    /// Checks what types and meters cannot say.
+    /// Checks what types cannot say, except for what is about classes.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        let wrong = |text: String| Err(Error::Args(text));
         for (name, found) in [("flows", self.flows), ("flows6", self.flows6)] {
             if !(1..=MAX_CAPACITY).contains(&found) {
-                return wrong(format!("args.{name}: found {found}, expected 1 to {MAX_CAPACITY}"));
+                return Err(Error::Args(format!("args.{name}: found {found}, expected 1 to {MAX_CAPACITY}")));
             }
-        }
-        if !(1..=MAX_CLASSES).contains(&self.classes.len()) {
-            return wrong(format!("args.classes: found {}, expected 1 to {MAX_CLASSES}", self.classes.len()));
-        }
-        for (i, class) in self.classes.iter().enumerate() {
-            let name = &class.name;
-            let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-            if name.is_empty() || name.len() > 32 || !name.chars().all(fits) {
-                return wrong(format!(
-                    "args.classes[{i}].name: found '{name}', expected 1 to 32 lower-case letters, digits and _"
-                ));
-            }
-            if self.classes.iter().take(i).any(|c| c.name == *name) {
-                return wrong(format!("args.classes[{i}].name: '{name}' is there already, expected another name"));
-            }
-            class.check().map_err(|e| Error::Args(format!("args.classes[{i}] ('{name}'): {e}")))?;
         }
         Ok(())
     }
 
-    /// How long a flow must stay silent before it is forgotten, in milliseconds: until its buckets are full again, so that
-    /// a new meter is the same to it.
-    pub(crate) fn idle_ms(&self) -> Result<u64, Error> {
-        let mut longest = 1000;
-        for class in self.classes.iter().filter(|c| c.per == Per::Flow) {
-            let fill_ms = class.meter.map_or(0, |m| m.model().fill_ns().div_ceil(1_000_000));
-            if fill_ms > MAX_TIMEOUT_MS {
-                let most_s = MAX_TIMEOUT_MS / 1000;
-                return Err(Error::Args(format!(
-                    "args.classes ('{}'): its buckets take {} s to fill, expected {most_s} s at most with per: flow",
-                    class.name,
-                    fill_ms / 1000
-                )));
-            }
-            longest = longest.max(fill_ms);
+    /// The classes, checked, except for what meters say. `path` is where the file is, if there is one.
+    pub(crate) fn listed(&self, path: Option<&Path>) -> Result<Vec<Listed>, Error> {
+        let own = self.classes.iter().cloned().enumerate();
+        let mut all: Vec<_> = own.map(|(i, class)| Listed { class, place: Place::Args(i) }).collect();
+        if let Some(path) = path {
+            let place = |line| Place::Line(path.to_owned(), line);
+            all.extend(file::read(path)?.into_iter().map(|(line, class)| Listed { class, place: place(line) }));
         }
-        Ok(longest)
+        if !(1..=MAX_CLASSES).contains(&all.len()) {
+            return Err(Error::Args(format!("args.classes: found {}, expected 1 to {MAX_CLASSES}", all.len())));
+        }
+        for (i, listed) in all.iter().enumerate() {
+            let name = &listed.class.name;
+            check_name(name).map_err(|why| listed.fault(&format!(".name: {why}")))?;
+            if all.iter().take(i).any(|c| c.class.name == *name) {
+                return Err(listed.fault(&format!(".name: '{name}' is there already, expected another name")));
+            }
+            if path.is_some() && name == LATER {
+                return Err(listed.fault(&format!(".name: found '{LATER}', which is what later classes count as")));
+            }
+            listed.class.check().map_err(|why| listed.fault(&format!(" ('{name}'): {why}")))?;
+        }
+        Ok(all)
     }
 }
 
+/// How long a flow must stay silent before it is forgotten, in milliseconds: until its buckets are full again, so that a
+/// new meter is the same to it.
+pub(crate) fn idle_ms(classes: &[Listed]) -> Result<u64, Error> {
+    let mut longest = 1000;
+    for listed in classes.iter().filter(|c| c.class.per == Per::Flow) {
+        let class = &listed.class;
+        let fill_ms = class.meter.map_or(0, |m| m.model().fill_ns().div_ceil(1_000_000));
+        if fill_ms > MAX_TIMEOUT_MS {
+            let most_s = MAX_TIMEOUT_MS / 1000;
+            return Err(listed.fault(&format!(
+                " ('{}'): its buckets take {} s to fill, expected {most_s} s at most with per: flow",
+                class.name,
+                fill_ms / 1000
+            )));
+        }
+        longest = longest.max(fill_ms);
+    }
+    Ok(longest)
+}
+
 impl ClassArgs {
+    /// All packets, and nothing said of them yet.
+    pub(crate) fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            matches: Match::default(),
+            per: Per::Class,
+            meter: None,
+            shaper: None,
+            aware: None,
+            green: None,
+            yellow: None,
+            red: None,
+        }
+    }
+
+    /// What becomes of packets, by colour.
+    pub(crate) fn asked(&self) -> [Action; 3] {
+        [(self.green, Action::Pass), (self.yellow, Action::Pass), (self.red, Action::Drop)]
+            .map(|(action, usual)| action.unwrap_or(usual))
+    }
+
     fn check(&self) -> Result<(), String> {
         let colours = [("green", self.green), ("yellow", self.yellow), ("red", self.red)];
         match (&self.meter, &self.shaper) {

@@ -1,9 +1,9 @@
 //! A meter for each flow: which, and when it starts.
 
-use crate::config::Args;
+use crate::config::{Args, Listed, idle_ms};
 use chainline_dpdk::meter::{Item, Meters};
-use chainline_flowtable::{Class, Config, Counters, FlowTable, Inserted, Keys, OnFull, v4_key, v6_key};
-use chainline_nf::{Ctx, Env, Error};
+use chainline_flowtable::{Class, Config, Counters, FlowTable, Inserted, Keys, OnFull, Stats, v4_key, v6_key};
+use chainline_nf::{Ctx, Error};
 use chainline_packet::FiveTuple;
 
 /// Flows of one IP version. An entry is nothing but a position: the meter of that number is the flow's.
@@ -22,6 +22,8 @@ pub(crate) struct Flows {
     v4: Side<16>,
     v6: Side<48>,
     counters: Counters,
+    /// What the tables before this one counted.
+    before: Stats,
 }
 
 /// The meters, the burst's packets, and how many of these have been coloured.
@@ -29,12 +31,30 @@ pub(crate) type Metering<'a> = (&'a mut Meters, &'a mut [Item], &'a mut usize);
 
 impl Flows {
     /// The first `classes` meters are those of classes.
-    pub fn new(args: &Args, classes: usize, env: &mut Env<'_>) -> Result<Self, Error> {
-        let idle_ms = args.idle_ms()?;
-        let counters = Counters::declare(env, "flows");
+    pub fn new(args: &Args, listed: &[Listed], classes: usize, counters: Counters) -> Result<Self, Error> {
+        let idle_ms = idle_ms(listed)?;
         let v4 = Side::new(args.flows, classes, idle_ms, args.on_full)?;
         let v6 = Side::new(args.flows6, classes + v4.table.positions(), idle_ms, args.on_full)?;
-        Ok(Self { v4, v6, counters })
+        Ok(Self { v4, v6, counters, before: Stats::default() })
+    }
+
+    /// Counts on from what the tables before this one counted.
+    pub fn count_on(&mut self, before: Stats) {
+        self.before = before;
+    }
+
+    /// What was counted so far, without flows.
+    pub fn so_far(&self) -> Stats {
+        Stats { len: 0, ..self.stats() }
+    }
+
+    /// There are no flows any more.
+    pub fn show_none(&self, ctx: &Ctx<'_>) {
+        self.counters.show(&self.so_far(), ctx);
+    }
+
+    fn stats(&self) -> Stats {
+        self.before.plus(&self.v4.table.stats()).plus(&self.v6.table.stats())
     }
 
     /// Meters that flows may have.
@@ -93,7 +113,7 @@ impl Flows {
 
     #[inline]
     pub fn show(&self, ctx: &Ctx<'_>) {
-        self.counters.show(&self.v4.table.stats().plus(&self.v6.table.stats()), ctx);
+        self.counters.show(&self.stats(), ctx);
     }
 
     /// Flows now, and the bytes that they take when there are as many as there may be.

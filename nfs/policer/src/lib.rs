@@ -9,6 +9,7 @@
 
 mod classes;
 mod config;
+mod file;
 mod flows;
 mod mark;
 mod report;
@@ -59,8 +60,8 @@ impl Nf for Policer {
     }
 
     fn process(&mut self, burst: &mut Burst<'_>, ctx: &mut Ctx<'_>) {
-        self.meters.advance(ctx.now_ns());
-        for shaper in &mut self.shapers {
+        self.set.meters.advance(ctx.now_ns());
+        for shaper in &mut self.set.shapers {
             shaper.advance(ctx.now_ns());
         }
         self.read(burst, ctx);
@@ -68,15 +69,20 @@ impl Nf for Policer {
         self.look_up(ctx);
         self.gather(burst, ctx);
         // What a new flow's meter displaced is coloured already.
-        self.meters.colour(self.items.get_mut(self.coloured..).unwrap_or_default());
+        self.set.meters.colour(self.items.get_mut(self.coloured..).unwrap_or_default());
         self.act(burst, ctx);
     }
 
     fn tick(&mut self, ctx: &mut Ctx<'_>) {
-        for shaper in &mut self.shapers {
+        if let Some(mut new) = self.reload.look(ctx) {
+            new.take_over(&mut self.set, ctx);
+            let old = std::mem::replace(&mut self.set, new);
+            self.reload.retire(old);
+        }
+        for shaper in &mut self.set.shapers {
             shaper.serve(ctx);
         }
-        if let Some(flows) = &mut self.flows {
+        if let Some(flows) = &mut self.set.flows {
             flows.sweep(ctx.now_ns());
             flows.show(ctx);
         }
@@ -92,7 +98,7 @@ impl Policer {
     #[inline]
     fn read(&mut self, burst: &mut Burst<'_>, ctx: &Ctx<'_>) {
         self.heads.clear();
-        let class = if self.classifier.is_some() { UNMATCHED } else { 0 };
+        let class = if self.set.classifier.is_some() { UNMATCHED } else { 0 };
         for i in 0..burst.len() {
             let data = burst.packets()[i].data();
             let layers = parse(data);
@@ -115,7 +121,7 @@ impl Policer {
     /// The class of each, if they differ.
     #[inline]
     fn classify(&mut self) {
-        let Some(c) = &mut self.classifier else { return };
+        let Some(c) = &mut self.set.classifier else { return };
         c.keys4.clear();
         c.keys6.clear();
         for head in &self.heads {
@@ -139,14 +145,14 @@ impl Policer {
     /// The flows of classes with a meter for each.
     #[inline]
     fn look_up(&mut self, ctx: &Ctx<'_>) {
-        let Some(flows) = &mut self.flows else { return };
+        let Some(flows) = &mut self.set.flows else { return };
         flows.clear();
         for head in &self.heads {
-            if matches!(self.classes.get(usize::from(head.class)).map(|c| c.does), Some(Does::MeterFlow(_))) {
+            if matches!(self.set.classes.get(usize::from(head.class)).map(|c| c.does), Some(Does::MeterFlow(_))) {
                 flows.push(&head.flow, head.class);
             }
         }
-        flows.look_up(ctx.now_ns(), &self.meters);
+        flows.look_up(ctx.now_ns(), &self.set.meters);
     }
 
     /// The meter of each packet, in order; packets for shapers are done with.
@@ -156,16 +162,17 @@ impl Policer {
         self.metered.clear();
         self.coloured = 0;
         let mut unmetered = 0;
+        let set = &mut self.set;
         for (h, head) in self.heads.iter().enumerate() {
-            let Some(class) = self.classes.get(usize::from(head.class)) else {
+            let Some(class) = set.classes.get(usize::from(head.class)) else {
                 unmetered += 1;
                 continue;
             };
             let (meter, profile) = match class.does {
                 Does::Meter(profile) => (u32::from(profile), profile),
                 Does::MeterFlow(profile) => {
-                    let Some(flows) = &mut self.flows else { continue };
-                    let metering = (&mut self.meters, &mut self.items[..], &mut self.coloured);
+                    let Some(flows) = &mut set.flows else { continue };
+                    let metering = (&mut set.meters, &mut self.items[..], &mut self.coloured);
                     match flows.meter(head.flow.version(), profile, metering) {
                         Some(meter) => (meter, profile),
                         None if flows.drops_new() => {
@@ -179,7 +186,7 @@ impl Policer {
                     }
                 }
                 Does::Shape(i) => {
-                    if let Some(shaper) = self.shapers.get_mut(usize::from(i)) {
+                    if let Some(shaper) = set.shapers.get_mut(usize::from(i)) {
                         burst.set(usize::from(head.at), shaper.offer(head.len, ctx));
                     }
                     continue;
@@ -190,8 +197,7 @@ impl Policer {
             self.metered.push(h as u8);
         }
         ctx.count(self.unmetered, unmetered);
-        self.shapers.iter().for_each(|s| s.show(ctx));
-        if let Some(flows) = &self.flows {
+        if let Some(flows) = &self.set.flows {
             flows.show(ctx);
         }
     }
@@ -202,11 +208,11 @@ impl Policer {
         let mut marked = 0;
         for (item, h) in self.items.iter().zip(&self.metered) {
             let Some(head) = self.heads.get(usize::from(*h)) else { continue };
-            let Some(class) = self.classes.get(usize::from(head.class)) else { continue };
+            let Some(class) = self.set.classes.get(usize::from(head.class)) else { continue };
             let (colour, at) = (item.colour() as usize, usize::from(head.at));
-            if let Some((packets, bytes)) = class.counters {
-                ctx.count(packets.nth(colour as u32), 1);
-                ctx.count(bytes.nth(colour as u32), u64::from(head.len));
+            if let Some(tally) = class.tally {
+                ctx.count(tally.packets.nth(colour as u32), 1);
+                ctx.count(tally.bytes.nth(colour as u32), u64::from(head.len));
             }
             match class.acts[colour] {
                 Act::Pass => {}

@@ -23,6 +23,10 @@ pub struct Args {
     /// A route file, relative to the chain file.
     #[serde(default)]
     pub routes: Option<PathBuf>,
+    /// How often the file is looked at, in seconds; 0 is never. A changed file is taken without losing a packet, a wrong
+    /// one leaves the old one in force.
+    #[serde(default = "reload_s")]
+    pub reload_s: u32,
     /// Routes as in a route file, one each.
     #[serde(default)]
     pub routes_inline: Vec<String>,
@@ -85,6 +89,10 @@ impl Default for IcmpErrors {
     fn default() -> Self {
         Self { per_s: 1000, burst: 50 }
     }
+}
+
+fn reload_s() -> u32 {
+    1
 }
 
 fn mtu() -> u16 {

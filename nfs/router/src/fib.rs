@@ -3,10 +3,10 @@
 use crate::config::{
     Args, Checked, Known, LINK_LOCAL, MULTICAST_4, MULTICAST_6, broadcasts, interface_of, is_link_local, special,
 };
+use chainline_nf::Error;
 use chainline_nf::words::{Fault, Word, Words};
-use chainline_nf::{Env, Error};
 use chainline_packet::ether::Mac;
-use chainline_routes::{Place, Prefix, Routes};
+use chainline_routes::{Place, Prefix, Routes, Tables};
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::path::Path;
@@ -88,23 +88,44 @@ pub(crate) struct Fib {
 }
 
 impl Fib {
-    /// Reads the routes that the arguments name, and adds those that follow from interfaces and neighbours.
-    pub fn read(args: &Args, interfaces: &[Checked], neighbours: &[Known], env: &Env<'_>) -> Result<Self, Error> {
+    /// Reads the routes that the arguments name, and adds those that follow from interfaces and neighbours. `path` is where
+    /// the route file is, if there is one.
+    pub fn read(args: &Args, interfaces: &[Checked], neighbours: &[Known], path: Option<&Path>) -> Result<Self, Error> {
         let (mut hops, mut routes) = (Hops::default(), Routes::default());
         let mut read = |prefix: &Prefix, words: &mut Words<'_>| {
             hop(prefix, words, interfaces, neighbours).map(|hop| hops.number(hop))
         };
         routes.read_inline(&args.routes_inline, &mut read)?;
-        let path = args.routes.as_ref().map(|file| env.path(file));
-        if let Some(path) = &path {
+        if let Some(path) = path {
             routes.read_file(path, &mut read)?;
         }
         let fixed = (routes.v4.len(), routes.v6.len());
         for (prefix, (hop, place)) in given(interfaces, neighbours)? {
             routes.push(prefix, hops.number(hop), Place::Given(place));
         }
-        routes.sort(path.as_deref().unwrap_or(Path::new("")))?;
+        routes.sort(path.unwrap_or(Path::new("")))?;
         Ok(Self { routes, hops: hops.all, fixed })
+    }
+}
+
+/// A [`Fib`] that can be asked.
+pub(crate) struct Table {
+    pub tables: Tables,
+    pub hops: Vec<Hop>,
+    /// IPv4 and IPv6 routes of the arguments and the file.
+    pub fixed: (usize, usize),
+}
+
+impl Table {
+    pub fn new(fib: Fib) -> Result<Self, Error> {
+        let tables = Tables::new(&fib.routes, fib.hops.len()).map_err(|e| Error::Library(format!("router: {e}")))?;
+        Ok(Self { tables, hops: fib.hops, fixed: fib.fixed })
+    }
+
+    /// What a number of the tables stands for.
+    #[inline]
+    pub fn hop(&self, number: u32) -> Option<Hop> {
+        self.hops.get(number as usize).copied()
     }
 }
 

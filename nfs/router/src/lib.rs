@@ -75,7 +75,7 @@ impl Nf for Router {
     }
 
     fn process(&mut self, burst: &mut Burst<'_>, ctx: &mut Ctx<'_>) {
-        let Self { core, pending4, pending6, marks } = self;
+        let Self { core, pending4, pending6, marks, .. } = self;
         // A burst is of one chain.
         let from = burst.packets().first().and_then(|p| core.from(p.meta().chain));
         let Some((from, mac)) = from.and_then(|f| Some((f, core.interfaces.get(f.interface)?.mac))) else {
@@ -93,12 +93,12 @@ impl Nf for Router {
                 _ => marks.set(i),
             }
         }
-        core.tables.look_up(pending4, pending6);
+        core.fib.tables.look_up(pending4, pending6);
         let mut forwarded = 0;
         let p = &*pending4;
         for ((at, len), hop) in p.at[..p.len].iter().zip(&p.note).zip(&p.hop) {
             let at = usize::from(*at);
-            match core.hops.get(*hop as usize) {
+            match core.fib.hops.get(*hop as usize) {
                 Some(hop) if *len <= hop.mtu && forward4(&mut burst.packets_mut()[at], hop) => {
                     burst.set(at, core.out(from, hop.out.into()));
                     forwarded += 1;
@@ -109,7 +109,7 @@ impl Nf for Router {
         let p = &*pending6;
         for ((at, len), hop) in p.at[..p.len].iter().zip(&p.note).zip(&p.hop) {
             let at = usize::from(*at);
-            match core.hops.get(*hop as usize) {
+            match core.fib.hops.get(*hop as usize) {
                 Some(hop) if *len <= hop.mtu && forward6(&mut burst.packets_mut()[at], hop) => {
                     burst.set(at, core.out(from, hop.out.into()));
                     forwarded += 1;
@@ -126,6 +126,13 @@ impl Nf for Router {
         }
     }
 
+    fn tick(&mut self, ctx: &mut Ctx<'_>) {
+        if let Some(new) = self.reload.look(ctx) {
+            let old = std::mem::replace(&mut self.core.fib, new);
+            self.reload.retire(old);
+        }
+    }
+
     fn report(&self) -> Option<String> {
         Some(self.describe())
     }
@@ -138,7 +145,8 @@ impl Nf for Router {
 #[doc(hidden)]
 pub fn read_routes(args: &Args, env: &Env<'_>) -> Result<(usize, usize), Error> {
     let (interfaces, neighbours) = args.check()?;
-    fib::Fib::read(args, &interfaces, &neighbours, env).map(|fib| fib.fixed)
+    let path = args.routes.as_ref().map(|file| env.path(file));
+    fib::Fib::read(args, &interfaces, &neighbours, path.as_deref()).map(|fib| fib.fixed)
 }
 
 /// The IP version of a packet that the fast path looks up; 0 of any other.

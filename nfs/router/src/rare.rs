@@ -65,7 +65,7 @@ impl Core {
         if is_source_routed(ip.options()) {
             return Err(reasons.source_route);
         }
-        let hop = self.hop(self.tables.hop4(layers.tuple.dst_v4()));
+        let hop = self.fib.hop(self.fib.tables.hop4(layers.tuple.dst_v4()));
         let (ttl, df) = (ip.ttl(), ip.dont_fragment());
         let kind = self.reachable(hop, station)?;
         match (kind, hop) {
@@ -105,7 +105,7 @@ impl Core {
         }
         let reasons = &self.reasons;
         let src = Ipv6Addr::from(layers.tuple.src_bytes());
-        let hop = self.hop(self.tables.hop6(layers.tuple.dst_bytes()));
+        let hop = self.fib.hop(self.fib.tables.hop6(layers.tuple.dst_bytes()));
         if src.is_multicast() || src.is_unspecified() || src.is_loopback() || src.to_ipv4_mapped().is_some() {
             return Err(reasons.martian);
         }
@@ -222,12 +222,12 @@ impl Core {
     /// own addresses (RFC 1122 §3.2.2, RFC 4443 §2.4(e)).
     fn answering(&self, packet: &Packet<'_>, layers: &Layers, from: From) -> Option<[u8; 6]> {
         let hop = match layers.tuple.version() {
-            4 => self.tables.hop4(layers.tuple.src_v4()),
-            _ => self.tables.hop6(layers.tuple.src_bytes()),
+            4 => self.fib.tables.hop4(layers.tuple.src_v4()),
+            _ => self.fib.tables.hop6(layers.tuple.src_bytes()),
         };
         let interface = self.interfaces.get(from.interface)?;
         let own = layers.tuple.src().is_some_and(|src| interface.has(src));
-        let host = match self.hop(hop).map(|hop| hop.kind) {
+        let host = match self.fib.hop(hop).map(|hop| hop.kind) {
             Some(Kind::Local | Kind::Broadcast | Kind::Multicast | Kind::Martian) => false,
             Some(_) | None => !own,
         };

@@ -1,11 +1,12 @@
 //! What a running router keeps: tables, next hops, interfaces, and the addresses of the burst at hand.
 
 use crate::config::{Address, Args, Checked, Known, is_link_local};
-use crate::fib::{Fib, Hop};
+use crate::fib::{Fib, Table};
 use crate::limit::Bucket;
 use chainline_nf::{Counter, Ctx, Env, Error, MAX_BURST, Reason, Verdict};
 use chainline_packet::ether::Mac;
-use chainline_routes::{Pending, Tables};
+use chainline_reload::Reload;
+use chainline_routes::Pending;
 use std::fmt::Write;
 use std::net::IpAddr;
 
@@ -70,12 +71,12 @@ pub struct State {
     pub(crate) pending4: Pending<u32, u16>,
     pub(crate) pending6: Pending<[u8; 16], u16>,
     pub(crate) marks: Marks,
+    pub(crate) reload: Reload<Table>,
 }
 
 /// All but the burst at hand.
 pub(crate) struct Core {
-    pub tables: Tables,
-    pub hops: Vec<Hop>,
+    pub fib: Table,
     pub interfaces: Vec<Interface>,
     /// The interface of each chain's packets.
     from: Vec<Option<From>>,
@@ -85,6 +86,7 @@ pub(crate) struct Core {
     pub reasons: Reasons,
     /// Identification of the next datagram of the router's own.
     pub identification: u16,
+    /// The interfaces', which stay.
     report: String,
 }
 
@@ -125,28 +127,33 @@ pub(crate) struct Reasons {
 
 impl State {
     pub(crate) fn new(args: &Args, env: &mut Env<'_>) -> Result<Self, Error> {
-        let core = Core::new(args, env)?;
+        let (core, reload) = Core::new(args, env)?;
         let (pending4, pending6) = (Pending::new(0, 0), Pending::new([0; 16], 0));
-        Ok(Self { core, pending4, pending6, marks: Marks::default() })
+        Ok(Self { core, pending4, pending6, marks: Marks::default(), reload })
     }
 
     pub(crate) fn describe(&self) -> String {
-        self.core.report.clone()
+        let (v4, v6) = self.core.fib.fixed;
+        let fault = self.reload.words().unwrap_or_default();
+        format!("{fault}{}{v4} IPv4 and {v6} IPv6 routes besides those of the interfaces\n", self.core.report)
     }
 }
 
 impl Core {
-    fn new(args: &Args, env: &mut Env<'_>) -> Result<Self, Error> {
+    fn new(args: &Args, env: &mut Env<'_>) -> Result<(Self, Reload<Table>), Error> {
         let (checked, neighbours) = args.check()?;
         let (from, verdicts) = ways(&checked, env)?;
-        let fib = Fib::read(args, &checked, &neighbours, env)?;
-        let tables = Tables::new(&fib.routes, fib.hops.len()).map_err(|e| Error::Library(format!("router: {e}")))?;
-        let report = report(&checked, &neighbours, &fib);
+        let path = args.routes.as_ref().map(|file| env.path(file));
+        let mut reload = Reload::new(env, "routes", path.clone(), args.reload_s);
+        let (own, all, known) = (args.clone(), checked.clone(), neighbours.clone());
+        let read = move || Table::new(Fib::read(&own, &all, &known, path.as_deref())?);
+        let fib = read()?;
+        reload.start(read)?;
+        let report = report(&checked, &neighbours);
         let interface =
             |c: Checked| Interface { mac: c.mac, addresses: c.addresses, errors: Bucket::new(args.icmp_errors) };
-        Ok(Self {
-            tables,
-            hops: fib.hops,
+        let core = Self {
+            fib,
             interfaces: checked.into_iter().map(interface).collect(),
             from,
             verdicts,
@@ -154,7 +161,8 @@ impl Core {
             reasons: Reasons::declare(env),
             identification: 0,
             report,
-        })
+        };
+        Ok((core, reload))
     }
 
     /// Where the packets of a chain come in.
@@ -167,12 +175,6 @@ impl Core {
     #[inline]
     pub fn out(&self, from: From, interface: usize) -> Verdict {
         self.verdicts.get(from.row + interface).copied().unwrap_or(Verdict::drop(self.reasons.no_interface))
-    }
-
-    /// What a number of the tables stands for.
-    #[inline]
-    pub fn hop(&self, number: u32) -> Option<Hop> {
-        self.hops.get(number as usize).copied()
     }
 }
 
@@ -204,7 +206,7 @@ fn ways(interfaces: &[Checked], env: &Env<'_>) -> Result<Ways, Error> {
     Ok((from, verdicts))
 }
 
-fn report(interfaces: &[Checked], neighbours: &[Known], fib: &Fib) -> String {
+fn report(interfaces: &[Checked], neighbours: &[Known]) -> String {
     let mut text = String::new();
     for (i, interface) in interfaces.iter().enumerate() {
         let addresses: Vec<_> = interface.addresses.iter().map(|a| format!("{}/{}", a.ip, a.net.depth())).collect();
@@ -219,8 +221,6 @@ fn report(interfaces: &[Checked], neighbours: &[Known], fib: &Fib) -> String {
             interface.mtu
         );
     }
-    let (v4, v6) = fib.fixed;
-    let _ = writeln!(text, "{v4} IPv4 and {v6} IPv6 routes besides those of the interfaces");
     text
 }
 

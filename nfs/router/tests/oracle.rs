@@ -3,54 +3,27 @@
 #![allow(clippy::unwrap_used)]
 
 mod frames;
+#[path = "../../forward/tests/support/prefixes.rs"]
+mod prefixes;
 #[path = "../../forward/tests/support/mod.rs"]
 mod support;
 
 use frames::{MAC, TARGETS, assert_sound, slow_sum, slow_sum6};
+use prefixes::{Prefix, Space, longest};
 use proptest::prelude::*;
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, Ipv6Addr};
 use support::{Host, ipv4, ipv6, l4};
 
-/// Few bits, so that prefixes nest and packets meet them; none of them leads to special addresses.
-const BITS: u128 = 0x2000_0001_0000_0003_0000_0000_0000_0003;
-const BASE: u128 = 0x2000 << 112;
-const BITS4: u32 = 0x1001_0303;
-const BASE4: u32 = 0x4000_0000;
+/// At least so far up that no prefix of it has special addresses inside or is one.
+const SPACE: Space = Space {
+    base4: 0x4000_0000,
+    bits4: 0x1001_0303,
+    base6: 0x2000 << 112,
+    bits6: 0x2000_0001_0000_0003_0000_0000_0000_0003,
+};
 const NEIGHBOURS: u8 = 4;
 const MTU: usize = 1280;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Prefix {
-    v6: bool,
-    bits: u128,
-    depth: u8,
-}
-
-fn cut(v6: bool, bits: u128, depth: u8) -> u128 {
-    let width = if v6 { 128 } else { 32 };
-    bits & u128::MAX.checked_shl(width - u32::from(depth)).unwrap_or(0)
-}
-
-fn address(v6: bool, bits: u128) -> u128 {
-    if v6 { BASE | bits & BITS } else { (BASE4 | bits as u32 & BITS4).into() }
-}
-
-/// At least so long that no prefix has special ones inside or is one.
-fn prefix() -> impl Strategy<Value = Prefix> {
-    (any::<bool>(), any::<u128>(), 0u8..=128).prop_map(|(v6, bits, depth)| {
-        let depth = if v6 { depth } else { depth.min(64) / 2 };
-        Prefix { v6, bits: cut(v6, address(v6, bits), depth), depth }
-    })
-}
-
-fn text(p: &Prefix) -> String {
-    match p.v6 {
-        true => format!("{}/{}", Ipv6Addr::from(p.bits), p.depth),
-        false => format!("{}/{}", Ipv4Addr::from(p.bits as u32), p.depth),
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum To {
@@ -77,7 +50,7 @@ fn line((p, to): (&Prefix, &To)) -> String {
         (To::Blackhole, _) => "blackhole".into(),
         (To::Nobody, _) => "dev wan".into(),
     };
-    format!("{} {via}", text(p))
+    format!("{p} {via}")
 }
 
 fn router(routes: &[String]) -> Host {
@@ -110,7 +83,7 @@ fn packet() -> impl Strategy<Value = Packet> {
     let fill = prop_oneof![4 => 0usize..64, 1 => 1200usize..1280];
     (any::<bool>(), any::<u128>(), 0u8..4, any::<bool>(), fill).prop_map(|(v6, bits, ttl, df, fill)| Packet {
         v6,
-        dst: address(v6, bits),
+        dst: SPACE.address(v6, bits),
         ttl,
         df,
         fill,
@@ -163,7 +136,7 @@ proptest! {
 
     #[test]
     fn the_longest_match_decides(
-        routes in proptest::collection::btree_map(prefix(), to(), 1..40),
+        routes in proptest::collection::btree_map(SPACE.prefix(), to(), 1..40),
         packets in proptest::collection::vec(packet(), 1..300),
     ) {
         let routes: BTreeMap<Prefix, To> = routes;
@@ -172,10 +145,8 @@ proptest! {
         let mut after = before.clone();
         let verdicts: Vec<String> = host.play(1, &mut after).into_iter().map(str::to_owned).collect();
         for (((p, verdict), old), new) in packets.iter().zip(&verdicts).zip(&before).zip(&after) {
-            let inside = |r: &Prefix| r.v6 == p.v6 && cut(p.v6, p.dst, r.depth) == r.bits;
-            let best = routes.iter().filter(|(r, _)| inside(r)).max_by_key(|(r, _)| r.depth).map(|(_, to)| *to);
             let too_big = old.len() - 14 > MTU;
-            let expected = match best {
+            let expected = match longest(&routes, p.v6, p.dst) {
                 None | Some(To::Unreachable) => Err(if p.v6 { (1, 0, 0) } else { (3, 0, 0) }),
                 Some(To::Blackhole) => Ok("blackhole"),
                 Some(_) if p.ttl <= 1 => Err(if p.v6 { (3, 0, 0) } else { (11, 0, 0) }),

@@ -15,6 +15,7 @@ pub mod chain_file;
 pub mod control;
 pub mod descriptor;
 pub mod golden;
+pub mod nat;
 pub mod packet_parse;
 pub mod router;
 pub mod routes;
@@ -42,6 +43,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("golden", golden::run),
     ("histogram", traffic::histogram),
     ("mix_file", traffic::mix_file),
+    ("nat", nat::run),
     ("packet_parse", packet_parse::run),
     ("router", router::run),
     ("routes", routes::run),

@@ -6,7 +6,10 @@ use chainline_style::{Crate, crates};
 /// What each crate under `crates/` may be built with, among ours. Pure crates have no device, no shared memory and no
 /// kernel in their rows. A new crate needs a row: write the arrow down before it is used.
 const MAY_USE: &[(&str, &[&str])] = &[
-    ("chainline-bench", &["chainline-chain", "chainline-queueing", "chainline-search", "chainline-trial"]),
+    (
+        "chainline-bench",
+        &["chainline-chain", "chainline-queueing", "chainline-search", "chainline-trial", "chainline-workload"],
+    ),
     ("chainline-chain", &["chainline-packet", "chainline-workload"]),
     ("chainline-ctl", &["chainline-chain"]),
     ("chainline-doctor", &[]),
@@ -36,6 +39,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("chainline-nf-c", &["chainline-nf", "chainline-nf-abi"]),
     ("chainline-packet", &[]),
     ("chainline-queueing", &[]),
+    ("chainline-reload", &["chainline-nf", "chainline-sched"]),
     ("chainline-routes", &["chainline-dpdk", "chainline-nf"]),
     (
         "chainline-runtime",
@@ -50,9 +54,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
 ];
 
 /// What an NF may be built with, among ours. Tables come through the safe DPDK crate, state through the flow tables,
-/// route files through the crate of routes.
-const NF_MAY_USE: &[&str] =
-    &["chainline-dpdk", "chainline-flowtable", "chainline-nf", "chainline-packet", "chainline-routes"];
+/// route files through the crate of routes, changed files through that of reloads.
+const NF_MAY_USE: &[&str] = &[
+    "chainline-dpdk",
+    "chainline-flowtable",
+    "chainline-nf",
+    "chainline-packet",
+    "chainline-reload",
+    "chainline-routes",
+];
 
 /// Crates without devices, and what would make them impure if it came from outside.
 const PURE: &[&str] = &[

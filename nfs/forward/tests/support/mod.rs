@@ -7,8 +7,8 @@ use chainline_nf::{
 };
 use chainline_packet::{flow_hash, parse};
 use proptest::prelude::*;
-use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 struct NoHolds;
 
@@ -103,6 +103,20 @@ impl Host {
         self.nf.tick(&mut Ctx::new(now_ns, &self.counters, &mut holds));
     }
 
+    /// Ticks until a changed file took effect, or was found to be wrong. Returns the time of the last one, 3 s later at
+    /// most.
+    pub fn until_reloaded(&mut self, now_ms: u64) -> u64 {
+        let looked = |host: &Self| host.counter("reloads") + host.counter("reloads_failed");
+        let (before, mut at_ms) = (looked(self), now_ms);
+        while looked(self) == before {
+            // It is read by a thread of its own, which has a clock of its own.
+            at_ms = (at_ms + 10).min(now_ms + 3000);
+            self.tick(at_ms * 1_000_000);
+            std::thread::yield_now();
+        }
+        at_ms
+    }
+
     pub fn counter(&self, name: &str) -> u64 {
         let i = self.declared.counters.iter().position(|c| c.name == name);
         self.counters[i.unwrap_or_else(|| panic!("no counter {name}"))].load(Relaxed)
@@ -116,6 +130,43 @@ impl Host {
 
     pub fn report(&self) -> Option<String> {
         self.nf.report()
+    }
+}
+
+/// A folder for files that an NF reads, gone at the end.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("chainline-nf-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+        let folder = Self(std::env::temp_dir().join(name));
+        std::fs::create_dir(&folder.0).unwrap();
+        folder
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// In place of what is there, as an editor does it.
+    pub fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.0.join("new"), text).unwrap();
+        std::fs::rename(self.0.join("new"), self.0.join(name)).unwrap();
+    }
+
+    pub fn host(&self, kind: &Kind, args: serde_json::Value) -> Host {
+        Host::in_dir(kind, args, &self.0).unwrap()
+    }
+
+    pub fn host_with_targets(&self, kind: &Kind, args: serde_json::Value, targets: &[&str]) -> Host {
+        Host::build(kind, args, &self.0, targets).unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

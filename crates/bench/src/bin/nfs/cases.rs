@@ -2,7 +2,10 @@
 //! are what a user could write; nothing here is for measuring only.
 
 use crate::inputs::{self, NEXT_HOPS, RULES, SERVICE, SERVICE_PORT, SERVICES};
+use chainline_chain::model::Port;
+use chainline_workload::{Flow, Workload};
 use serde_json::{Map, Value, json};
+use std::path::Path;
 
 /// Cores: the manager with generator and sink, and the NFs.
 pub const MANAGER_CORE: usize = 0;
@@ -66,6 +69,8 @@ pub enum Subject {
     Firewall(usize),
     /// A full table.
     L3fwd,
+    /// A next hop for each flow.
+    L3fwdExact,
     /// A full table.
     Router,
     Monitor,
@@ -79,11 +84,12 @@ pub enum Subject {
 
 impl Subject {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Forward,
         Self::Firewall(RULES[0]),
         Self::Firewall(RULES[1]),
         Self::L3fwd,
+        Self::L3fwdExact,
         Self::Router,
         Self::Monitor,
         Self::Lb,
@@ -97,7 +103,7 @@ impl Subject {
         match self {
             Self::Forward => "forward",
             Self::Firewall(_) => "firewall",
-            Self::L3fwd => "l3fwd",
+            Self::L3fwd | Self::L3fwdExact => "l3fwd",
             Self::Router => "router",
             Self::Monitor => "monitor",
             Self::Lb => "lb",
@@ -113,6 +119,7 @@ impl Subject {
             Self::Forward => "forward.plain".into(),
             Self::Firewall(rules) => format!("firewall.rules{rules}"),
             Self::L3fwd => "l3fwd.full".into(),
+            Self::L3fwdExact => "l3fwd.exact".into(),
             Self::Router => "router.full".into(),
             Self::Monitor => "monitor.hosts".into(),
             Self::Lb => "lb.nat".into(),
@@ -122,9 +129,10 @@ impl Subject {
         }
     }
 
-    /// Whether it remembers flows or hosts: then every size counts, and the state must be there before it is measured.
+    /// Whether it has an entry for each flow or host: then every size counts, and the state must be there before it is
+    /// measured.
     pub const fn has_state(self) -> bool {
-        matches!(self, Self::Monitor | Self::Lb | Self::Nat | Self::Policer | Self::Chain4)
+        matches!(self, Self::L3fwdExact | Self::Monitor | Self::Lb | Self::Nat | Self::Policer | Self::Chain4)
     }
 
     /// The NFs, in the order of the path; room for a quarter more than there is.
@@ -133,10 +141,8 @@ impl Subject {
         let args = match self {
             Self::Forward => json!({}),
             Self::Firewall(rules) => json!({"rules": inputs::rules_file(rules)}),
-            Self::L3fwd => {
-                let hops: Vec<_> = (0..NEXT_HOPS).map(|i| json!({"mac": hop_mac(i)})).collect();
-                json!({"routes": "l3fwd.routes", "next_hops": hops})
-            }
+            Self::L3fwd => json!({"routes": "l3fwd.routes", "next_hops": next_hops()}),
+            Self::L3fwdExact => json!({"flows": inputs::flows_file(flows), "next_hops": next_hops()}),
             Self::Router => router(),
             Self::Monitor => json!({"hosts": room}),
             Self::Lb => json!({"services": "lb.services", "flows": room}),
@@ -172,6 +178,10 @@ fn with(mut object: Value, more: [(&str, Value); 2]) -> Value {
         object[name] = value;
     }
     object
+}
+
+fn next_hops() -> Vec<Value> {
+    (0..NEXT_HOPS).map(|i| json!({"mac": hop_mac(i)})).collect()
 }
 
 fn hop_mac(hop: usize) -> String {
@@ -215,6 +225,18 @@ impl Case {
     pub fn warmup_ms(&self) -> u64 {
         let packets = if self.subject.has_state() { self.locality.packets_to_see(self.flows) } else { 0 };
         100 + (packets / 8_000 + self.flows / 2_000).min(30_000)
+    }
+
+    /// The 5-tuples of its flows, as the generator of its chain file makes them; none if the file is wrong.
+    pub fn tuples(&self) -> impl Iterator<Item = Flow> {
+        let made = || {
+            let file = chainline_chain::load(&self.file().to_string(), Path::new("bench.yaml")).ok()?;
+            let Port::Generator(generator) = file.spec.ports.get("in")? else { return None };
+            let mix = generator.own_mix().ok()??;
+            Workload::new(&generator.workload(mix, None)).ok()
+        };
+        let workload = made();
+        (0..self.flows as u32).map_while(move |i| workload.as_ref()?.flow(i))
     }
 
     /// Its chain file.
@@ -297,6 +319,16 @@ mod tests {
         let some = ["lb.nat.10.worst.mpps", "firewall.rules10000.1000000.random.mpps", "chain4.1000000.mpps"];
         assert!(some.iter().all(|n| names.contains(*n)), "{names:?}");
         assert!(of(Subject::Lb, false).iter().all(|c| c.flows <= 1_000_000));
+    }
+
+    #[test]
+    fn each_flow_of_the_traffic_has_a_line() {
+        let case = Case { subject: Subject::L3fwdExact, flows: 1000, locality: Locality::Best };
+        let tuples: Vec<_> = case.tuples().collect();
+        assert_eq!(tuples.iter().collect::<std::collections::HashSet<_>>().len(), 1000);
+        assert!(tuples.iter().all(|t| t.dst_port == SERVICE_PORT && t.dst == SERVICE));
+        let text = inputs::flows(case.tuples());
+        assert_eq!(text.lines().filter(|l| l.starts_with("udp 10.")).count(), 1000);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The files that the NFs read: rules, routes, services. Made from a fixed seed, the same on every machine.
 
+use chainline_workload::Flow;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::fs;
@@ -44,6 +45,21 @@ pub fn write(dir: &Path, table: Option<&Path>) -> io::Result<()> {
     };
     fs::write(dir.join("l3fwd.routes"), routes(&prefixes, |hop| hop.to_string()))?;
     fs::write(dir.join("router.routes"), routes(&prefixes, |hop| format!("via {}", neighbour(hop))))
+}
+
+/// Where so many flows stand.
+pub fn flows_file(count: u64) -> String {
+    format!("l3fwd-{count}.flows")
+}
+
+/// Flows, each with a next hop of its own.
+pub fn flows(tuples: impl Iterator<Item = Flow>) -> String {
+    let mut rng = fastrand::Rng::with_seed(4);
+    let mut text = String::from("# Written by bench-nfs.\n");
+    for Flow { src, dst, src_port, dst_port, .. } in tuples {
+        let _ = writeln!(text, "udp {src}:{src_port} {dst}:{dst_port} {}", rng.usize(..NEXT_HOPS));
+    }
+    text
 }
 
 /// Where so many rules stand.
