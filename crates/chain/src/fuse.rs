@@ -7,6 +7,11 @@ pub fn isolation(spec: &Spec, nf: &Nf) -> Isolation {
     nf.isolation.unwrap_or(spec.defaults.isolation)
 }
 
+/// How many instances there are of these NFs, which share one.
+pub fn replicas<'a>(mut nfs: impl Iterator<Item = &'a Nf>) -> usize {
+    nfs.find_map(|nf| nf.replicas).map_or(1, |n| usize::try_from(n.max(1)).unwrap_or(1))
+}
+
 /// NFs (by index) that share an instance: fused ones that follow each other on some path, and so on from neighbour
 /// to neighbour. Every NF is in one group; groups and their members are in the order of the file.
 pub fn groups(spec: &Spec) -> Vec<Vec<usize>> {

@@ -7,6 +7,7 @@ use crate::control::Advice;
 use crate::ports::{Frame, Frames, PORT_BURST};
 use arrayvec::ArrayVec;
 use chainline_packet::{Layers, flow_hash, parse};
+use chainline_runtime::split::Dealer;
 use chainline_shm::{Bell, BufId, Desc, HEADROOM, Producer};
 use std::sync::Arc;
 
@@ -17,26 +18,56 @@ pub struct Ingress {
     classifier: Classifier,
     /// The tenant in whose buffers the port puts packets; others' are copied on.
     home: usize,
+    /// Whether any chain's first NF has replicas.
+    split: bool,
     frames: Frames,
     parsed: ArrayVec<(Layers, u32), PORT_BURST>,
     unused: ArrayVec<u32, PORT_BURST>,
 }
 
 impl Ingress {
-    pub fn new(port: usize, chains: Vec<usize>, classifier: Classifier, home: usize) -> Self {
+    pub fn new(port: usize, chains: Vec<usize>, classifier: Classifier, home: usize, split: bool) -> Self {
         let (frames, parsed, unused) = (ArrayVec::new(), ArrayVec::new(), ArrayVec::new());
-        Self { port, chains, classifier, home, frames, parsed, unused }
+        Self { port, chains, classifier, home, split, frames, parsed, unused }
     }
 }
 
-/// The entry of a chain.
-pub(crate) struct Entry {
+/// A queue by which packets enter a chain.
+pub(crate) struct Lane {
+    /// Of the plan.
+    pub edge: usize,
     pub producer: Producer,
     /// Of the first instance; none when the chain has no NF.
     pub bell: Option<Bell>,
     /// Packets that are worth waking it for, and whether each is.
     pub wake_at: u32,
     pub urgent: bool,
+    /// The replica that empties it has been down for long: packets for it are shed, the others' are not.
+    pub down: bool,
+}
+
+impl Lane {
+    /// Shows what was pushed, and wakes the instance if that is worth it.
+    #[inline]
+    fn publish(&mut self) {
+        match &self.bell {
+            Some(bell) => self.producer.publish_to(bell, self.wake_at, self.urgent),
+            None => self.producer.publish(),
+        };
+    }
+}
+
+/// The queues to the replicas of a chain's first NF, but for the first one's.
+pub(crate) struct Replicas {
+    pub dealer: Dealer,
+    pub lanes: Vec<Lane>,
+}
+
+/// The entry of a chain.
+pub(crate) struct Entry {
+    pub lane: Lane,
+    /// If its first NF has replicas.
+    pub replicas: Option<Replicas>,
     pub tenant: usize,
     /// What the control loop advises.
     pub advice: Arc<Advice>,
@@ -69,24 +100,51 @@ impl Entry {
         self.advised = self.advice.limit();
     }
 
-    /// Packets that could be admitted now, at most `want`.
+    /// Packets that could be admitted now, at most `want`, whichever replica they are for.
     #[inline]
     fn room(&mut self, want: u32) -> u32 {
+        let Some(replicas) = &mut self.replicas else {
+            let limit = self.below_limit();
+            return self.lane.producer.room(want).min(limit).min(want);
+        };
+        let lanes = std::iter::once(&mut self.lane).chain(&mut replicas.lanes).filter(|l| !l.down);
+        let room = lanes.map(|l| l.producer.room(want)).min().unwrap_or(0);
+        room.min(self.below_limit()).min(want)
+    }
+
+    /// Packets that the chain may have inside besides those that are.
+    #[inline]
+    fn below_limit(&self) -> u32 {
         if self.paused {
             return 0;
         }
-        let limit = self.limit.min(self.advised);
-        let limit = u32::try_from(limit.saturating_sub(self.inside)).unwrap_or(u32::MAX);
-        self.producer.room(want).min(limit).min(want)
+        u32::try_from(self.limit.min(self.advised).saturating_sub(self.inside)).unwrap_or(u32::MAX)
     }
 
-    /// Shows what was pushed, and wakes the first instance if that is worth it.
+    /// The queue for a packet, if it can be admitted. `SPLIT`: there may be several.
+    #[inline]
+    fn lane_for<const SPLIT: bool>(&mut self, layers: Option<&Layers>) -> Option<&mut Lane> {
+        if SPLIT && let (Some(replicas), Some(layers)) = (&mut self.replicas, layers) {
+            let replica = replicas.dealer.pick_parsed(layers);
+            let within = self.below_limit() > 0;
+            let lane = match (replica.checked_sub(1), &mut self.replicas) {
+                (Some(k), Some(replicas)) => replicas.lanes.get_mut(k)?,
+                _ => &mut self.lane,
+            };
+            return (within && !lane.down && lane.producer.room(1) > 0).then_some(lane);
+        }
+        (self.room(1) > 0).then_some(&mut self.lane)
+    }
+
+    /// All its queues.
+    pub fn lanes(&mut self) -> impl Iterator<Item = &mut Lane> {
+        std::iter::once(&mut self.lane).chain(self.replicas.iter_mut().flat_map(|r| &mut r.lanes))
+    }
+
+    /// Shows what was pushed, and wakes the first instances if that is worth it.
     #[inline]
     fn publish(&mut self) {
-        match &self.bell {
-            Some(bell) => self.producer.publish_to(bell, self.wake_at, self.urgent),
-            None => self.producer.publish(),
-        };
+        self.lanes().for_each(Lane::publish);
     }
 }
 
@@ -123,20 +181,29 @@ impl Dataplane {
         let n = frames.len();
         ingress.unused.clear();
         if let Some(c) = ingress.classifier.only() {
-            if frames[0].hash.is_none() {
+            if frames[0].hash.is_none() || ingress.split {
                 Self::parse_all(ingress, &mut tenants[ingress.home]);
             }
             let c = usize::from(c);
             // The usual case: one chain, its buffers are the port's, and no window begins or ends within the burst.
             let (first, last) = (ingress.frames[0].at, ingress.frames[n - 1].at);
-            if entries[c].tenant == ingress.home && ledger.span.has(first) == ledger.span.has(last) {
+            let within = ledger.span.has(first) == ledger.span.has(last);
+            if entries[c].tenant == ingress.home && within && !ingress.split {
                 let (entry, count) = (&mut entries[c], ledger.account(c, first));
                 let room = entry.room(n as u32) as usize;
                 for f in &ingress.frames[..room] {
                     let buf = tenants[ingress.home].admit(f.index, c as u16, f.at);
                     count.received_bytes += u64::from(f.len);
                     let hash = f.hash.unwrap_or(0);
-                    entry.producer.push(Desc { buf, off: f.off, len: f.len, chain: c as u16, hop: 0, tag: 0, hash });
+                    entry.lane.producer.push(Desc {
+                        buf,
+                        off: f.off,
+                        len: f.len,
+                        chain: c as u16,
+                        hop: 0,
+                        tag: 0,
+                        hash,
+                    });
                 }
                 entry.inside += room as u64;
                 for f in &ingress.frames[room..] {
@@ -148,17 +215,19 @@ impl Dataplane {
                     Gate::Open => count.shed += (n - room) as u64,
                     Gate::Changing => count.reconfigured += (n - room) as u64,
                 }
-                entry.publish();
+                entry.lane.publish();
             } else {
-                (0..n).for_each(|k| Self::admit(ingress, entries, tenants, ledger, k, Some(c)));
+                let admit = if ingress.split { Self::admit::<true> } else { Self::admit::<false> };
+                (0..n).for_each(|k| admit(ingress, entries, tenants, ledger, k, Some(c)));
                 entries[c].publish();
             }
         } else {
             Self::parse_all(ingress, &mut tenants[ingress.home]);
             let mut chains = [None; PORT_BURST];
             ingress.classifier.classify(&ingress.parsed, &mut chains[..n]);
+            let admit = if ingress.split { Self::admit::<true> } else { Self::admit::<false> };
             for (k, chain) in chains[..n].iter().enumerate() {
-                Self::admit(ingress, entries, tenants, ledger, k, chain.map(usize::from));
+                admit(ingress, entries, tenants, ledger, k, chain.map(usize::from));
             }
             ingress.chains.iter().for_each(|&c| entries[c].publish());
         }
@@ -181,8 +250,8 @@ impl Dataplane {
         }
     }
 
-    /// Admits frame `k` to `chain`, or counts why not.
-    fn admit(
+    /// Admits frame `k` to `chain`, or counts why not. `SPLIT`: some chain's first NF has replicas.
+    fn admit<const SPLIT: bool>(
         ingress: &mut Ingress,
         entries: &mut [Entry],
         tenants: &mut [Buffers],
@@ -201,18 +270,19 @@ impl Dataplane {
         let (entry, count) = (&mut entries[c], ledger.account(c, f.at));
         count.received += 1;
         count.received_bytes += u64::from(f.len);
-        if entry.room(1) == 0 {
-            match entry.gate {
+        let (tenant, gate) = (entry.tenant, entry.gate);
+        let Some(lane) = entry.lane_for::<SPLIT>(ingress.parsed.get(k).map(|p| &p.0)) else {
+            match gate {
                 Gate::Open => count.shed += 1,
                 Gate::Changing => count.reconfigured += 1,
             }
             ingress.unused.push(f.index);
             return;
-        }
+        };
         let (mut index, mut off) = (f.index, f.off);
-        if entry.tenant != ingress.home {
+        if tenant != ingress.home {
             ingress.unused.push(f.index);
-            match copy_to(tenants, ingress.home, entry.tenant, &f) {
+            match copy_to(tenants, ingress.home, tenant, &f) {
                 Some(i) => (index, off) = (i, HEADROOM),
                 None => {
                     count.no_buffer += 1;
@@ -220,9 +290,9 @@ impl Dataplane {
                 }
             }
         }
-        let buf = tenants[entry.tenant].admit(index, c as u16, f.at);
+        let buf = tenants[tenant].admit(index, c as u16, f.at);
         let hash = f.hash.unwrap_or(0);
-        entry.producer.push(Desc { buf, off, len: f.len, chain: c as u16, hop: 0, tag: 0, hash });
+        lane.producer.push(Desc { buf, off, len: f.len, chain: c as u16, hop: 0, tag: 0, hash });
         entry.inside += 1;
     }
 }

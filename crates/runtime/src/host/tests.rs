@@ -82,6 +82,7 @@ fn bench(nfs: Vec<Box<dyn NfObject>>, weights: &[u32], capacity: u32, batch: u32
         nfs,
         inlets,
         outlets,
+        splits: Vec::new(),
         return_out: RETURN,
         credit: true,
         slots: Slots::new(region),
