@@ -21,6 +21,7 @@ mod mechanisms;
 mod nat;
 mod new_nf;
 mod references;
+mod replicas;
 mod restructure;
 mod rivals;
 mod router;
