@@ -189,6 +189,26 @@ impl<'a> Build<'a> {
                 return;
             }
         }
+        self.even_out();
+    }
+
+    /// A chain whose packets come from replicas has several queues where it would have one: together they have its weight.
+    fn even_out(&mut self) {
+        let Self { queues, edges, instances, .. } = self;
+        for queues in queues {
+            let source = |q: &QueuePlan| {
+                let (key, _) = edges.get_index(q.edge)?;
+                let End::Instance(from) = key.from else { return None };
+                Some((key.chain, key.hop, instances[from].0))
+            };
+            let mut counts: HashMap<_, u32> = HashMap::new();
+            queues.iter().for_each(|q| *counts.entry(source(q)).or_default() += u32::from(source(q).is_some()));
+            let all = counts.values().copied().fold(1, |all, n| common_multiple(all, n.max(1)));
+            for q in queues {
+                let n = counts.get(&source(q)).copied().unwrap_or(1).max(1);
+                q.weight = (q.weight * all).div_ceil(n);
+            }
+        }
     }
 
     fn queue(&mut self, edge: usize, instance: usize, chain: usize, first: usize) -> QueuePlan {
@@ -326,6 +346,17 @@ fn backpressure(spec: &Spec) -> Backpressure {
     let asked = spec.defaults.backpressure;
     let slo = spec.slo.and_then(|s| s.p99_us).map(|us| (us / 2.0).max(10.0));
     Backpressure { target_us: asked.target_us.or(slo), ..asked }
+}
+
+/// The least of two numbers; one of them, if that would be large.
+fn common_multiple(a: u32, b: u32) -> u32 {
+    const LARGE: u32 = 4096;
+    let (mut x, mut y) = (a, b);
+    while y > 0 {
+        (x, y) = (y, x % y);
+    }
+    let least = a / x * b;
+    if least <= LARGE { least } else { a.max(b) }
 }
 
 fn small(hop: usize) -> u8 {

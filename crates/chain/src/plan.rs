@@ -147,7 +147,7 @@ pub struct QueuePlan {
     pub chain: usize,
     /// The hop of the first stage.
     pub hop: u8,
-    /// Weight in the deficit round robin, from the chain's `weight`.
+    /// Weight in the deficit round robin, from the chain's `weight`. Queues of several replicas have it together.
     pub weight: u32,
     /// NFs called one after the other; more than one when fused.
     pub stages: Vec<StagePlan>,

@@ -4,7 +4,7 @@
 
 mod support;
 
-use chainline_chain::plan::Plan;
+use chainline_chain::plan::{End, Plan};
 use chainline_chain::{Host, load, load_bytes, load_for};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -156,6 +156,24 @@ fn text_of(shape: &Shape) -> String {
     text
 }
 
+/// At each instance all chains, whose weights are 1, have the same weight from each NF or port that they come from,
+/// however many replicas that has.
+fn check_weights(plan: &Plan) {
+    for instance in &plan.instances {
+        let mut sums: HashMap<_, u32> = HashMap::new();
+        for q in &instance.queues {
+            let edge = &plan.edges[q.edge];
+            let from = match edge.from {
+                End::Port(p) => (p, true),
+                End::Instance(i) => (plan.nfs[plan.instances[i].nfs[0]].first, false),
+            };
+            *sums.entry((edge.chain, edge.hop, from)).or_default() += q.weight;
+        }
+        let sums: BTreeSet<u32> = sums.into_values().collect();
+        assert_eq!(sums.len(), 1, "{}: {sums:?}", instance.name);
+    }
+}
+
 proptest! {
     #[test]
     fn any_text_is_taken_or_refused(text in "\\PC{0,200}") {
@@ -184,7 +202,11 @@ proptest! {
     fn plans_fit_together(shape in shape()) {
         let cores: Vec<usize> = (0..shape.cores).collect();
         match load(&text_of(&shape), Path::new("p")) {
-            Ok(file) => check_plan(&Plan::build(&file, &cores).unwrap(), &cores),
+            Ok(file) => {
+                let plan = Plan::build(&file, &cores).unwrap();
+                check_plan(&plan, &cores);
+                check_weights(&plan);
+            }
             // Random diverts may lead in a circle, and nothing else may be wrong.
             Err(e) => prop_assert!(e.items().iter().filter(|d| d.message.contains("expected")).all(|d| d.message.contains("cycle")), "{e}"),
         }

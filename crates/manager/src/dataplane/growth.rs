@@ -4,7 +4,8 @@
 //! appended, and what is gone leaves a part that does nothing.
 
 use super::egress::Egress;
-use super::ingress::{Entry, Gate, Ingress, Lane, Replicas};
+use super::entry::{Entry, Gate, Lane, Replicas};
+use super::ingress::Ingress;
 use super::ledger::{ChainLedger, PortLedger};
 use super::origins::Origins;
 use super::{Dataplane, ENTRY_BURST, InstanceView};

@@ -1,15 +1,13 @@
 //! Packets in: from a port, past the classifier, into a chain or shed.
 
 use super::Dataplane;
+use super::entry::{Entry, Gate};
 use crate::buffers::Buffers;
 use crate::classifier::Classifier;
-use crate::control::Advice;
 use crate::ports::{Frame, Frames, PORT_BURST};
 use arrayvec::ArrayVec;
 use chainline_packet::{Layers, flow_hash, parse};
-use chainline_runtime::split::Dealer;
-use chainline_shm::{Bell, BufId, Desc, HEADROOM, Producer};
-use std::sync::Arc;
+use chainline_shm::{BufId, Desc, HEADROOM};
 
 /// A port that chains begin at.
 pub struct Ingress {
@@ -29,122 +27,6 @@ impl Ingress {
     pub fn new(port: usize, chains: Vec<usize>, classifier: Classifier, home: usize, split: bool) -> Self {
         let (frames, parsed, unused) = (ArrayVec::new(), ArrayVec::new(), ArrayVec::new());
         Self { port, chains, classifier, home, split, frames, parsed, unused }
-    }
-}
-
-/// A queue by which packets enter a chain.
-pub(crate) struct Lane {
-    /// Of the plan.
-    pub edge: usize,
-    pub producer: Producer,
-    /// Of the first instance; none when the chain has no NF.
-    pub bell: Option<Bell>,
-    /// Packets that are worth waking it for, and whether each is.
-    pub wake_at: u32,
-    pub urgent: bool,
-    /// The replica that empties it has been down for long: packets for it are shed, the others' are not.
-    pub down: bool,
-}
-
-impl Lane {
-    /// Shows what was pushed, and wakes the instance if that is worth it.
-    #[inline]
-    fn publish(&mut self) {
-        match &self.bell {
-            Some(bell) => self.producer.publish_to(bell, self.wake_at, self.urgent),
-            None => self.producer.publish(),
-        };
-    }
-}
-
-/// The queues to the replicas of a chain's first NF, but for the first one's.
-pub(crate) struct Replicas {
-    pub dealer: Dealer,
-    pub lanes: Vec<Lane>,
-}
-
-/// The entry of a chain.
-pub(crate) struct Entry {
-    pub lane: Lane,
-    /// If its first NF has replicas.
-    pub replicas: Option<Replicas>,
-    pub tenant: usize,
-    /// What the control loop advises.
-    pub advice: Arc<Advice>,
-    /// Most packets inside at once, as it advised when last asked: within a burst that is not to change.
-    pub advised: u64,
-    /// Most packets inside at once, as the file says.
-    pub limit: u64,
-    /// Packets inside now.
-    pub inside: u64,
-    /// Nothing is admitted: an audit runs, or an NF of the chain is down.
-    pub paused: bool,
-    /// An NF of the chain has been down for long.
-    pub down: bool,
-    pub gate: Gate,
-}
-
-/// Whether a chain is in force.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Gate {
-    /// It admits what there is room for.
-    Open,
-    /// It is about to go, or to come, or has gone: it admits nothing, and what cannot wait is dropped as reconfigured.
-    Changing,
-}
-
-impl Entry {
-    /// Asks what the control loop advises.
-    #[inline]
-    pub fn heed(&mut self) {
-        self.advised = self.advice.limit();
-    }
-
-    /// Packets that could be admitted now, at most `want`, whichever replica they are for.
-    #[inline]
-    fn room(&mut self, want: u32) -> u32 {
-        let Some(replicas) = &mut self.replicas else {
-            let limit = self.below_limit();
-            return self.lane.producer.room(want).min(limit).min(want);
-        };
-        let lanes = std::iter::once(&mut self.lane).chain(&mut replicas.lanes).filter(|l| !l.down);
-        let room = lanes.map(|l| l.producer.room(want)).min().unwrap_or(0);
-        room.min(self.below_limit()).min(want)
-    }
-
-    /// Packets that the chain may have inside besides those that are.
-    #[inline]
-    fn below_limit(&self) -> u32 {
-        if self.paused {
-            return 0;
-        }
-        u32::try_from(self.limit.min(self.advised).saturating_sub(self.inside)).unwrap_or(u32::MAX)
-    }
-
-    /// The queue for a packet, if it can be admitted. `SPLIT`: there may be several.
-    #[inline]
-    fn lane_for<const SPLIT: bool>(&mut self, layers: Option<&Layers>) -> Option<&mut Lane> {
-        if SPLIT && let (Some(replicas), Some(layers)) = (&mut self.replicas, layers) {
-            let replica = replicas.dealer.pick_parsed(layers);
-            let within = self.below_limit() > 0;
-            let lane = match (replica.checked_sub(1), &mut self.replicas) {
-                (Some(k), Some(replicas)) => replicas.lanes.get_mut(k)?,
-                _ => &mut self.lane,
-            };
-            return (within && !lane.down && lane.producer.room(1) > 0).then_some(lane);
-        }
-        (self.room(1) > 0).then_some(&mut self.lane)
-    }
-
-    /// All its queues.
-    pub fn lanes(&mut self) -> impl Iterator<Item = &mut Lane> {
-        std::iter::once(&mut self.lane).chain(self.replicas.iter_mut().flat_map(|r| &mut r.lanes))
-    }
-
-    /// Shows what was pushed, and wakes the first instances if that is worth it.
-    #[inline]
-    fn publish(&mut self) {
-        self.lanes().for_each(Lane::publish);
     }
 }
 

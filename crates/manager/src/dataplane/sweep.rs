@@ -1,6 +1,6 @@
 //! Everything that need not be done for each packet, every 50 µs: commands, forgotten sleepers, liars, the dead.
 
-use super::ingress::Gate;
+use super::entry::Gate;
 use super::{Command, Dataplane, Event};
 use chainline_chain::plan::InstancePlan;
 use chainline_shm::handover::{Waiting, worth_waking};
