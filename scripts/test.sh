@@ -90,9 +90,18 @@ echo "${#passed[@]} steps passed, ${#failed[@]} failed, ${#skipped[@]} skipped, 
 for s in "${skipped[@]}"; do echo "  skipped: $s"; done
 for s in "${failed[@]}"; do
     echo "  FAILED:  $s"
-    # Which tests, and their words: whoever reads only the end of this has them.
+    # Which tests, and their words without the backtraces: whoever reads only the end of this has them.
     log=$logs/${s//[^a-z0-9]/-}.log
-    grep -E '^test .* FAILED$' "$log" | sed 's/^/    /'
-    grep -A 6 -E "panicked at" "$log" | head -n 60 | sed 's/^/      /'
+    mapfile -t tests < <(sed -n 's/^test \(.*\) \.\.\. FAILED$/\1/p' "$log")
+    for test in "${tests[@]}"; do
+        echo "    test $test ... FAILED"
+        # The runner's last section of that name: those of what passed come first.
+        awk -v head="---- $test stdout ----" '
+            $0 == head { said = ""; on = 1; next }
+            /^---- .* ----$/ || /^(failures|successes):$/ { on = 0 }
+            on && !/^ +[0-9]+: / && !/^ +at / { said = said "      " $0 "\n" }
+            END { printf "%s", said }' "$log" | grep -v '^ *$' | tail -n 25
+    done
+    ((${#tests[@]})) || tail -n 25 "$log" | sed 's/^/      /'
 done
 ((${#failed[@]} == 0))

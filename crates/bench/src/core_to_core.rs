@@ -2,7 +2,7 @@
 //! one looks, as the hypervisor moves processors from one core, cluster or socket to another, and with it what can be had
 //! of anything that hands packets from core to core. So it stands beside what is measured.
 
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Acquire, Ordering::Release};
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,19 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Default)]
 #[repr(align(128))]
 struct Line(AtomicU32);
+
+/// As [`round_trip_ns`], between the first two cores that this process may use: the manager's and the first of the NFs.
+///
+/// # Errors
+/// As there; or there is one core.
+pub fn first_two() -> Result<f64, String> {
+    let set = sched_getaffinity(None).map_err(|e| format!("cannot read which cores there are: {e}"))?;
+    let mut cores = (0..CpuSet::MAX_CPU).filter(|c| set.is_set(*c));
+    match (cores.next(), cores.next()) {
+        (Some(a), Some(b)) => round_trip_ns(a, b),
+        _ => Err("there is one core".into()),
+    }
+}
 
 /// Nanoseconds that a cache line takes from core `a` to core `b` and back.
 ///

@@ -27,7 +27,7 @@ mod verdict;
 
 pub use direction::{Better, better};
 pub use environment::{Differs, differences};
-pub use matching::{between, diff};
+pub use matching::{belongs, between, diff};
 pub use table::table;
 pub use verdict::{Interval, Method, Samples, Tested, judge};
 

@@ -22,7 +22,7 @@ mod tests;
 
 pub use apply::{ApplyError, base, chain_file, pinned, shortage};
 pub use cases::{Combination, combinations, name, with_ideals};
-pub use factor::{FACTORS, Factor};
+pub use factor::{FACTORS, Factor, PROGRAM, THIS};
 pub use host::{Cores, Frequency};
 pub use model::{Base, File, Quick, Shown, Spec};
 pub use prepare::{ChainlineLab, PrepareError};

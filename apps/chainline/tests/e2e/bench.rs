@@ -129,6 +129,50 @@ fn a_sweep_is_measured_resumed_and_kept() {
     same(&cached);
 }
 
+/// Two builds round by round in one run, and what `diff` makes of them.
+#[test]
+fn another_build_is_measured_in_turn() {
+    if !steered() {
+        return;
+    }
+    let dir = Dir::new();
+    let (other, out) = (dir.path("other"), dir.path("out"));
+    std::fs::copy(chainline().get_program(), &other).unwrap();
+    let file = sweep(
+        &dir,
+        "  base: {generator: {flows: 10}, nfs: [forward]}\n  measures: [mrr]\n  trials: 1\n  trial_ms: 50\n  rounds: 3\n",
+    );
+    let mut command = chainline();
+    command.args(["bench", "run", "--allow-disturbed", "--beside"]).arg(&other).arg(&file).arg("--dir").arg(&out);
+    let found = outcome(command.env("XDG_CACHE_HOME", dir.path("cache")));
+    assert_eq!(found.status.code(), Some(0), "{}{}", found.stdout, found.stderr);
+    assert!(found.stderr.contains("--between"), "{}", found.stderr);
+    let results = results(&out);
+    let series = results["sections"].as_array().unwrap().iter().find(|s| s["id"] == "mrr").unwrap()["series"].clone();
+    let names: Vec<_> = series.as_array().unwrap().iter().map(|s| s["name"].as_str().unwrap()).collect();
+    let other = other.to_str().unwrap();
+    assert_eq!(names, [other, "chainline"]);
+    // In turn: a round has both before the next begins.
+    let trials = results["trials"].as_array().unwrap();
+    let mut turns: Vec<_> =
+        trials.iter().map(|t| (t["round"].as_u64().unwrap(), t["dataplane"] == "chainline")).collect();
+    turns.dedup();
+    assert_eq!(turns, [(0, false), (0, true), (1, false), (1, true), (2, false), (2, true)]);
+    let mut diff = chainline();
+    diff.args(["bench", "diff"]).arg(&out).args(["--between", other, "chainline", "--all", "-o", "json"]);
+    let found = outcome(&mut diff);
+    assert_eq!(found.status.code(), Some(0), "{}{}", found.stdout, found.stderr);
+    let compared: Value = serde_json::from_str(&found.stdout).unwrap();
+    let points = compared["points"].as_array().unwrap();
+    assert!(points.iter().any(|p| p["section"].to_string().contains("mrr")), "{compared:#}");
+
+    let mut missing = chainline();
+    missing.args(["bench", "run", "--beside", "/nowhere/chainline"]).arg(&file).arg("--dir").arg(dir.path("none"));
+    let found = outcome(missing.env("XDG_CACHE_HOME", dir.path("cache")));
+    assert_eq!(found.status.code(), Some(2), "{}", found.stderr);
+    assert!(found.stderr.contains("cannot read /nowhere/chainline"), "{}", found.stderr);
+}
+
 #[test]
 fn mechanisms_stand_beside_the_stock_platform() {
     let dir = Dir::new();

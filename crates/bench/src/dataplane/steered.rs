@@ -2,6 +2,7 @@
 //! ours with generator and sink inside is a dataplane of this kind; so is the tester around another dataplane.
 
 use super::{Counters, Dataplane, DataplaneError};
+use crate::core_to_core;
 use crate::process::{Process, Tie};
 use chainline_trial::{Order, Outcome, Ready, Reply};
 use std::path::Path;
@@ -15,6 +16,8 @@ pub const START: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long it may take to end.
 const END: Duration = Duration::from_secs(10);
+/// What a dataplane's environment says of how far its cores were from each other as it was started.
+pub const CORE_TO_CORE: &str = "core_to_core_ns";
 /// Longest line of a reply in bytes: a histogram of the whole range takes a few kilobytes, and there is one a trial.
 const LONGEST: u64 = 16 << 20;
 /// Between two looks whether the user wants an end.
@@ -49,13 +52,20 @@ impl Steered {
     /// # Errors
     /// When it cannot be started, is not ready in time, or says something else than it should.
     pub fn start(name: &str, command: &Command, within: Duration, stop: Asked) -> Result<Self, DataplaneError> {
+        // Now, when both cores are idle.
+        let distance = core_to_core::first_two().ok();
         // SIGTERM ends a steered run in good order, so that nothing of it is left when the bench is killed.
         let (mut process, replies) = Process::converse(command, LONGEST, Tie::Term).map_err(|source| {
             DataplaneError::Io { what: format!("{name}: {}", crate::process::line(command)), source }
         })?;
         let not_ready = |why| DataplaneError::NotReady { what: name.to_owned(), why };
         match hear(&mut process, &replies, within, stop).map_err(not_ready)? {
-            Reply::Ready(ready) => Ok(Self { name: name.to_owned(), ready, process, replies, stop }),
+            Reply::Ready(mut ready) => {
+                if let (Some(ns), Some(all)) = (distance, ready.environment.as_object_mut()) {
+                    all.insert(CORE_TO_CORE.into(), ns.round().into());
+                }
+                Ok(Self { name: name.to_owned(), ready, process, replies, stop })
+            }
             Reply::Refused { why } => Err(not_ready(why)),
             Reply::Outcome(_) => {
                 Err(not_ready("found the outcome of a trial before any order, expected that it is ready".into()))

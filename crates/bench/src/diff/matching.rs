@@ -41,18 +41,27 @@ pub fn diff(a: (&str, &Results), b: (&str, &Results), paired: bool, settings: Se
     pairs.judged(a.0, b.0, environment, remarks, settings)
 }
 
-/// Compares two series of one run, in every section that has both. Rounds are pairs, as a run interleaves them.
+/// Compares two series of one run, in every section that has both; also those that begin with these names: `A, 50 % of
+/// PDR`. Rounds are pairs, as a run interleaves them.
 #[must_use]
 pub fn between(results: &Results, a: &str, b: &str, settings: Settings) -> Diff {
     let mut pairs = Pairs::new(results, results, true);
     for section in &results.sections {
-        let named = |name: &str| section.series.iter().find(|s| s.name == name);
-        if let (Some(from), Some(to)) = (named(a), named(b)) {
-            pairs.series(section, section, from, to, &format!("{a} → {b}"));
+        for from in &section.series {
+            let Some(rest) = belongs(&from.name, a) else { continue };
+            if let Some(to) = section.series.iter().find(|s| belongs(&s.name, b) == Some(rest)) {
+                pairs.series(section, section, from, to, &format!("{a} → {b}{rest}"));
+            }
         }
     }
     let remarks = if results.complete { Vec::new() } else { vec!["the run ended before all was measured".into()] };
     pairs.judged(a, b, Vec::new(), remarks, settings)
+}
+
+/// What follows `of` in the name of one of its series.
+#[must_use]
+pub fn belongs<'n>(name: &'n str, of: &str) -> Option<&'n str> {
+    name.strip_prefix(of).filter(|rest| rest.is_empty() || rest.starts_with(", "))
 }
 
 /// What is compared, as it is found.

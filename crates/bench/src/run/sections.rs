@@ -4,8 +4,10 @@ use super::bench::{Bench, Case};
 use super::measure::{Figure, Found};
 use super::protocol::Measure;
 use super::scheduling::{self, PART};
+use crate::dataplane::steered::CORE_TO_CORE;
 use crate::results::{Axis, Obtained, Point, Results, Section, Series, Unavailable, View as Drawn, X};
 use crate::rivals::compare::PORT_ALONE;
+use crate::sweep::{self, PROGRAM};
 use chainline_trial::Ready;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -167,7 +169,8 @@ pub(super) fn all(bench: &Bench, found: &[(usize, u32, Found)]) -> Vec<Section> 
 
 /// One for each measure.
 fn default_views(bench: &Bench) -> Vec<View> {
-    let first = bench.cases.first().and_then(|c| c.factors.keys().next().cloned());
+    // Builds are told apart by the name of the dataplane, so that they lie above one another.
+    let first = bench.cases.first().and_then(|c| c.factors.keys().find(|f| *f != PROGRAM).cloned());
     let view =
         |what: &str| View { id: what.replace(['.', ' '], "-"), y: what.into(), x: first.clone(), ..View::default() };
     let of = |m: &Measure| match m {
@@ -281,8 +284,14 @@ fn places(bench: &Bench, case: &Case, figure: &Figure, view: &View) -> Vec<X> {
     }
     let of = |value: &Value| value.as_f64().map_or_else(|| X::Word(label(value)), X::Number);
     let Some(factor) = &view.x else {
-        let word = if bench.cases.len() == 1 { &case.dataplane } else { &case.name };
-        return vec![X::Word(word.clone())];
+        let word = if bench.cases.len() == 1 {
+            case.dataplane.clone()
+        } else if case.factors.contains_key(PROGRAM) {
+            sweep::name(case.factors.iter().filter(|(f, _)| *f != PROGRAM))
+        } else {
+            case.name.clone()
+        };
+        return vec![X::Word(word)];
     };
     if let Some(value) = case.factors.get(factor) {
         return vec![of(value)];
@@ -300,7 +309,7 @@ fn places(bench: &Bench, case: &Case, figure: &Figure, view: &View) -> Vec<X> {
 fn legend(bench: &Bench, case: &Case, figure: &Figure, view: &View, own_x: bool) -> String {
     let differs = |f: &String| bench.cases.iter().any(|c| c.factors.get(f) != case.factors.get(f));
     let factors = case.factors.iter().filter(|(f, _)| (own_x || Some(*f) != view.x.as_ref()) && differs(f));
-    let factors = factors.filter(|(f, _)| !view.only.contains_key(*f));
+    let factors = factors.filter(|(f, _)| !view.only.contains_key(*f) && *f != PROGRAM);
     let mut words: Vec<String> = Vec::new();
     if bench.cases.iter().any(|c| c.dataplane != case.dataplane) {
         words.push(case.dataplane.clone());
@@ -368,12 +377,14 @@ pub(super) fn note_ready(results: &mut Results, case: &Case, ready: &Ready) {
                     "Measured before the first trial of each case, from the generator to the sink with nothing \
                              between: what it makes at most, and the latency that the measurement itself shows. The \
                              largest is the worst stall of the thread that generates. No latency below this means \
-                             anything."
+                             anything. And how far the first two cores were from each other: what a cache line took \
+                             there and back. A hypervisor that moves virtual processors changes it, and with it what \
+                             can be had of two cores."
                         .into(),
                 source: Some("RFC 8219; docs/benchmarking.md".into()),
                 view: Drawn::Table,
                 x: Axis { label: "case".into(), ..Axis::default() },
-                y: Axis { label: "Mpps, and µs".into(), ..Axis::default() },
+                y: Axis { label: "Mpps, µs, ns".into(), ..Axis::default() },
                 series: Vec::new(),
                 unavailable: Vec::new(),
             },
@@ -390,6 +401,9 @@ pub(super) fn note_ready(results: &mut Results, case: &Case, ready: &Ready) {
         ("worst stall, µs", us(floor.max)),
     ] {
         add(&mut section.series, name.into(), X::Word(case.name.clone()), value, &[]);
+    }
+    if let Some(ns) = ready.environment.get(CORE_TO_CORE).and_then(Value::as_f64) {
+        add(&mut section.series, "core to core and back, ns".into(), X::Word(case.name.clone()), ns, &[]);
     }
     // Later rounds start the dataplane again; what it says of itself then is only more of the same.
     if results.environment.get("dataplanes").is_none()

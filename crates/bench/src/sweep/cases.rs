@@ -69,7 +69,7 @@ pub fn with_ideals(spec: &Spec) -> Result<Vec<(Combination, Option<usize>)>, usi
 
 /// What people call a combination: `64 bytes, l3fwd, chain length 3`.
 #[must_use]
-pub fn name(combination: &Combination) -> String {
+pub fn name<'a>(combination: impl IntoIterator<Item = (&'a String, &'a Value)>) -> String {
     let word = |(factor, value): (&String, &Value)| match factor.as_str() {
         "frame_bytes" => format!("{} bytes", label(value)),
         "cpu_frequency" if value.is_number() => format!("{} MHz", label(value)),
@@ -81,6 +81,6 @@ pub fn name(combination: &Combination) -> String {
             format!("{} {}", factor.replace('_', " "), label(value))
         }
     };
-    let words: Vec<String> = combination.iter().map(word).collect();
+    let words: Vec<String> = combination.into_iter().map(word).collect();
     if words.is_empty() { "as it is".into() } else { words.join(", ") }
 }

@@ -15,6 +15,10 @@ pub struct Factor {
     pub read: fn(&mut Decoder, &Node) -> Option<Value>,
 }
 
+/// The build that is measured, and this one among its values.
+pub const PROGRAM: &str = "program";
+/// See [`PROGRAM`].
+pub const THIS: &str = "this";
 /// How the NFs of a path lie.
 pub(super) const PLACEMENTS: &[(&str, &str)] =
     &[("same-core", "same-core"), ("other-core", "other-core"), ("other-socket", "other-socket")];
@@ -60,6 +64,8 @@ factors! {
         |d, n| word(d, n, ISOLATIONS);
     "port", "what lies between generator and chain: `none`, `af_packet`, `af_xdp`, `memif`",
         |d, n| word(d, n, super::port::WORDS);
+    "program", "the build: `this`, or the path of another `chainline`",
+        |d, n| d.filled(n, "`this`, or the path of another `chainline`").map(Value::from);
     "cpu_frequency", "frequency of the cores in MHz, or `as-it-is`", frequency;
 }
 

@@ -29,6 +29,7 @@ pub struct File {
 /// What is varied, measured and shown.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(transform = asks_for_measures)]
 pub struct Spec {
     /// A line for people; default: the file's name.
     #[schemars(default)]
@@ -61,6 +62,17 @@ pub struct Spec {
     /// What is different with `--quick`.
     #[schemars(default)]
     pub quick: Quick,
+}
+
+/// The protocol has a usual value for all of its fields; in a file it must say what is measured.
+fn asks_for_measures(schema: &mut schemars::Schema) {
+    if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
+        required.push("measures".into());
+    }
+    if let Some(measures) = schema.pointer_mut("/properties/measures").and_then(Value::as_object_mut) {
+        measures.insert("minItems".into(), 1.into());
+        measures.remove("default");
+    }
 }
 
 /// What everything is varied from: a chain file with a generator, its `spec`, or NFs.

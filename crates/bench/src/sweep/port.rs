@@ -104,7 +104,7 @@ pub(super) fn beside(cases: Vec<Case>) -> Vec<Case> {
         if divided && !all.iter().any(|c| c.dataplane == PORT_ALONE && c.content == content) {
             let factors: BTreeMap<String, Value> =
                 case.factors.iter().filter(|(f, _)| OF_TRAFFIC.contains(&f.as_str())).map(pair).collect();
-            let name = super::name(&factors.iter().map(pair).collect());
+            let name = super::name(&factors.iter().map(pair).collect::<super::Combination>());
             let name = format!("{PORT_ALONE}: {name}");
             all.push(Case { name, dataplane: PORT_ALONE.into(), factors, content, ..Case::default() });
         }

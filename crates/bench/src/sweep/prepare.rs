@@ -2,6 +2,7 @@
 
 use super::apply::{ApplyError, base, chain_file, pinned, reserve, shortage};
 use super::cases::{MOST, name, with_ideals};
+use super::factor::{PROGRAM, THIS};
 use super::host::{Cores, Frequency};
 use super::model::Spec;
 use super::port;
@@ -147,9 +148,10 @@ fn case(
 ) -> Result<Case, PrepareError> {
     let name = name(combination);
     let factors: BTreeMap<String, Value> = combination.clone().into_iter().collect();
+    let other = other_build(combination, dir)?;
     let case = |content, unavailable| Case {
         name: name.clone(),
-        dataplane: "chainline".into(),
+        dataplane: other.as_ref().map_or_else(|| "chainline".into(), |build| build.name.clone()),
         factors: factors.clone(),
         content,
         unavailable,
@@ -186,9 +188,17 @@ fn case(
             reserve(&mut file);
         }
         check(&file, host)?;
-        return Ok(case(json!({"file": file, "files": files}), None));
+        let mut content = json!({"file": file, "files": files});
+        if let Some(build) = &other {
+            content["program"] = json!({"path": build.path, "sha256": build.sha256});
+        }
+        return Ok(case(content, None));
     };
     let unfit = |source| PrepareError::Unfit { combination: name.clone(), source };
+    if other.is_some() {
+        let why = "a chain behind ports is measured by a tester of this build, expected `port: none`".into();
+        return Err(unfit(ApplyError::Unfit { factor: PROGRAM.into(), why }));
+    }
     // The file may name cores by itself; the tester's is not among them.
     file["spec"]["defaults"]["manager_core"] = tested.manager().into();
     let generator = port::divide(&mut file).map_err(unfit)?;
@@ -196,6 +206,24 @@ fn case(
     check(&port::checkable_tester(&generator, kind, cores.manager()), host)?;
     let content = json!({"file": file, "files": files, "port": kind.word(), "tester": generator});
     Ok(case(content, None))
+}
+
+/// A build that is not this one.
+struct Build {
+    /// As the file has it.
+    name: String,
+    path: PathBuf,
+    sha256: String,
+}
+
+fn other_build(combination: &super::Combination, dir: &Path) -> Result<Option<Build>, PrepareError> {
+    let Some(name) = combination.get(PROGRAM).and_then(Value::as_str).filter(|name| *name != THIS) else {
+        return Ok(None);
+    };
+    let path = dir.join(name);
+    let read = |source| PrepareError::Read { path: path.display().to_string(), source };
+    let sha256 = crate::host::hex(&Sha256::digest(&fs::read(&path).map_err(read)?));
+    Ok(Some(Build { name: name.to_owned(), sha256, path: path.canonicalize().map_err(read)? }))
 }
 
 /// Who works where in a lab.
@@ -240,7 +268,11 @@ impl Lab for ChainlineLab {
             None => None,
         };
         let dataplane: Box<dyn Dataplane> = match port_of(&case.content) {
-            None => Box::new(Steered::chain("chainline", &self.program, &path, self.stop)?),
+            None => {
+                let other = case.content.pointer("/program/path").and_then(Value::as_str).map(Path::new);
+                let program = other.unwrap_or(&self.program);
+                Box::new(Steered::chain(&case.dataplane, program, &path, self.stop)?)
+            }
             Some(kind) => {
                 let spec = match &case.content["file"] {
                     Value::Null => None,

@@ -3,7 +3,7 @@
 use crate::exit::{Exit, WrongInput};
 use crate::output::{self, Format};
 use crate::report::note;
-use chainline_bench::diff::{Diff as Compared, Settings, between, diff, table};
+use chainline_bench::diff::{Diff as Compared, Settings, belongs, between, diff, table};
 use chainline_bench::report::{ReadError, read};
 use chainline_bench::results::Results;
 use std::path::{Path, PathBuf};
@@ -89,7 +89,7 @@ fn known(results: &Results, name: &str) -> anyhow::Result<()> {
     let mut names: Vec<_> = results.sections.iter().flat_map(|s| &s.series).map(|s| s.name.as_str()).collect();
     names.sort_unstable();
     names.dedup();
-    if names.contains(&name) {
+    if names.iter().any(|n| belongs(n, name).is_some()) {
         return Ok(());
     }
     Err(WrongInput(format!("found no series {name:?}, expected one of {names:?}")).into())

@@ -36,6 +36,10 @@ pub struct Common {
     /// print no number; other programs are then not kept off the NFs' cores either.
     #[arg(long)]
     allow_disturbed: bool,
+    /// Measure another build of this program too, round by round in turn with this one. Then `chainline bench diff
+    /// DIR --between PROGRAM chainline` says what differs.
+    #[arg(long, value_name = "PROGRAM")]
+    beside: Option<PathBuf>,
     /// Only what must be said.
     #[arg(long)]
     quiet: bool,
@@ -146,6 +150,9 @@ impl Common {
                 job.spec.hurry();
             }
             job.spec.rounds = self.rounds.unwrap_or(job.spec.rounds);
+            if let Some(other) = &self.beside {
+                job.spec.factors.insert(sweep::PROGRAM.into(), vec![name_of(other)?, sweep::THIS.into()]);
+            }
             job.spec.protocol.allow_disturbed |= self.allow_disturbed;
             let cases = job.spec.cases(job.dir, &cores, &kinds).map_err(explain)?;
             let bench = Bench {
@@ -211,6 +218,11 @@ impl Common {
         lab: &mut dyn Lab,
         beside: (&str, Value),
     ) -> anyhow::Result<(Exit, Results)> {
+        if self.beside.is_some() {
+            let word =
+                "--beside measures another build of chains; here give it as a dataplane of its own: --dataplane FILE";
+            return Err(WrongInput(word.into()).into());
+        }
         listen()?;
         let program = std::env::current_exe().context("cannot find this program")?;
         let mut environment = host::manifest(&program);
@@ -262,6 +274,15 @@ impl Common {
             report::note(&format!("stopped; what was measured is kept. Go on with: {}", self.go_on(dir)));
             return Ok((Exit::Failed, results));
         }
+        if let Some(other) = &self.beside {
+            let words = ["chainline", "bench", "diff"].map(str::to_owned).into_iter().chain([
+                dir.display().to_string(),
+                "--between".into(),
+                name_of(other)?.as_str().unwrap_or_default().to_owned(),
+                "chainline".into(),
+            ]);
+            report::note(&format!("compare the builds: {}", page::quoted(&words.collect::<Vec<_>>())));
+        }
         Ok((Exit::Ok, results))
     }
 
@@ -300,6 +321,13 @@ impl Common {
             }
         }
     }
+}
+
+/// A path as the value of a factor, whatever the directory is.
+fn name_of(program: &Path) -> anyhow::Result<Value> {
+    let path = std::path::absolute(program).with_context(|| format!("cannot make {} absolute", program.display()))?;
+    let text = path.to_str().ok_or_else(|| WrongInput(format!("{} is no UTF-8", path.display())))?;
+    Ok(text.into())
 }
 
 /// Two results as one: indexes of the second one's trials move on.
