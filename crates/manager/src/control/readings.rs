@@ -191,13 +191,16 @@ impl Readings {
             taken += own;
             let offered = self.chains[queue.chain].offered_pps;
             let entries = &from.entries[queue.chain];
-            let taken = |&(j, p): &(usize, usize)| self.instances[j].queues[p].per_second();
+            let rate = |&(j, p): &(usize, usize)| self.instances[j].queues[p].per_second();
             arriving += match entries.as_slice() {
                 [] => own,
                 [entry] if *entry == (i, q) => offered.max(own),
-                [entry] => own * overload(offered, taken(entry)),
+                [entry] => own * overload(offered, rate(entry)),
                 // How much was offered to each replica nobody counted: as they take, it is thought to come.
-                several => own * overload(offered, several.iter().map(taken).sum()),
+                several => match several.iter().map(rate).sum::<f64>() {
+                    0.0 if several.contains(&(i, q)) => offered / several.len() as f64,
+                    all => own * overload(offered, all),
+                },
             };
         }
         let mut sum = 0.0;
