@@ -311,8 +311,10 @@ impl Host {
         if let Some(next) = outlets.get_mut(inlet.next) {
             let fits = if *credit { count } else { count.min(next.producer.room(count as u32) as usize) };
             packets.clone().take(fits).for_each(|(_, desc)| next.push(desc));
-            for (_, desc) in packets.skip(fits) {
-                outlets[self.return_out].producer.push(Desc { hop: last, tag: TAG_QUEUE_FULL, ..desc });
+            if fits < count {
+                for (_, desc) in packets.skip(fits) {
+                    outlets[self.return_out].producer.push(Desc { hop: last, tag: TAG_QUEUE_FULL, ..desc });
+                }
             }
         } else {
             for (packet, desc) in packets {

@@ -99,18 +99,15 @@ impl Dataplane {
                 }
                 entry.lane.publish();
             } else {
-                let admit = if ingress.split { Self::admit::<true> } else { Self::admit::<false> };
-                (0..n).for_each(|k| admit(ingress, entries, tenants, ledger, k, Some(c)));
+                Self::admit_all(ingress, entries, tenants, ledger, std::iter::repeat_n(Some(c), n));
                 entries[c].publish();
             }
         } else {
             Self::parse_all(ingress, &mut tenants[ingress.home]);
             let mut chains = [None; PORT_BURST];
             ingress.classifier.classify(&ingress.parsed, &mut chains[..n]);
-            let admit = if ingress.split { Self::admit::<true> } else { Self::admit::<false> };
-            for (k, chain) in chains[..n].iter().enumerate() {
-                admit(ingress, entries, tenants, ledger, k, chain.map(usize::from));
-            }
+            let chains = chains[..n].iter().map(|c| c.map(usize::from));
+            Self::admit_all(ingress, entries, tenants, ledger, chains);
             ingress.chains.iter().for_each(|&c| entries[c].publish());
         }
         if !ingress.unused.is_empty() {
@@ -129,6 +126,22 @@ impl Dataplane {
             let layers = parse(data.unwrap_or_default());
             let hash = *f.hash.get_or_insert_with(|| flow_hash(&layers.tuple));
             ingress.parsed.push((layers, hash));
+        }
+    }
+
+    /// Admits each frame to the chain that it belongs to, or counts why not.
+    #[inline]
+    fn admit_all(
+        ingress: &mut Ingress,
+        entries: &mut [Entry],
+        tenants: &mut [Buffers],
+        ledger: &mut super::Ledger,
+        chains: impl Iterator<Item = Option<usize>>,
+    ) {
+        if ingress.split {
+            chains.enumerate().for_each(|(k, c)| Self::admit::<true>(ingress, entries, tenants, ledger, k, c));
+        } else {
+            chains.enumerate().for_each(|(k, c)| Self::admit::<false>(ingress, entries, tenants, ledger, k, c));
         }
     }
 
