@@ -216,3 +216,36 @@ fn replicas_that_would_write_one_file_are_refused() {
     assert!(refused.stderr.contains("2 replicas that would all write"), "{}", refused.stderr);
     assert!(!log.exists(), "nothing was written");
 }
+
+/// A firewall that knows connections judges each as if it were alone: both directions come to one replica.
+#[test]
+fn connections_stay_whole() {
+    let dir = Dir::new();
+    let through = |replicas: usize| {
+        let (input, output) = (repository().join("examples/captures/quickstart.pcap"), dir.path("out.pcap"));
+        let spec = format!(
+            "  ports:
+    in: {{pcap: {{read: {input:?}}}}}
+    out: {{pcap: {{write: {output:?}}}}}
+  nfs:
+    fw:
+      kind: firewall
+      replicas: {replicas}
+      dispatch: connection
+      args: {{rules_inline: [\"allow tcp to any port 53,80\", allow udp to any port 53], default: deny, stateful: {{}}}}
+  chains: [{{name: all, path: [in, fw, out]}}]\n"
+        );
+        run(&dir.chain_file("chain.yaml", &spec), &[]);
+        capture::read(&output).frames
+    };
+    // Errors quote connections, but have other addresses.
+    let judged = |frames: &[Vec<u8>]| -> HashMap<FiveTuple, Vec<Vec<u8>>> {
+        let flows = by_flow(frames).into_iter().filter(|(flow, _)| matches!(flow.proto(), 6 | 17));
+        flows.map(|(flow, frames)| (flow, frames.into_iter().map(<[u8]>::to_vec).collect())).collect()
+    };
+    let one = judged(&through(1));
+    assert!(one.keys().any(|flow| one.contains_key(&flow.reversed())), "answers passed");
+    for replicas in 2..=4 {
+        assert!(judged(&through(replicas)) == one, "{replicas}");
+    }
+}
