@@ -1,7 +1,7 @@
 //! The shared memory of a run: regions, queues and bells, and which instance gets which of them.
 
 use chainline_chain::model::{self, Policy};
-use chainline_chain::plan::{self, EdgePlan, End, Plan, Way};
+use chainline_chain::plan::{self, EdgePlan, End, InstancePlan, Plan, Way};
 use chainline_runtime::setup::{
     Activation, NfSetup, OutSetup, QueueSetup, RegionSetup, RingSetup, Setup, SplitSetup, StageSetup, VERSION,
 };
@@ -134,13 +134,14 @@ impl Fabric {
             let ring = RingSetup { fd: fds.add(self.rings[edge].mapping().fd()), capacity: e.capacity };
             let wake_at = wake_at(plan, me.batch, e.capacity);
             let consumer_bell = bell(e.to, &mut fds);
-            let (chain, urgent) = (e.chain as u16, urgent(plan, e));
-            outs.push(OutSetup { ring, consumer_bell, wake_at, urgent, chain, hop: e.hop });
+            let (chain, urgent, same_core) = (e.chain as u16, urgent(plan, e), same_core(plan, e));
+            outs.push(OutSetup { ring, consumer_bell, wake_at, urgent, same_core, chain, hop: e.hop });
             out_of[edge] = Some(outs.len() - 1);
         }
         let back = &self.returns[instance];
         let ring = RingSetup { fd: fds.add(back.mapping().fd()), capacity: back.capacity() };
-        outs.push(OutSetup { ring, consumer_bell: 1, wake_at: u32::from(me.batch), urgent: false, chain: 0, hop: 0 });
+        let wake_at = u32::from(me.batch);
+        outs.push(OutSetup { ring, consumer_bell: 1, wake_at, urgent: false, same_core: false, chain: 0, hop: 0 });
 
         let (mut splits, mut split_of): (Vec<SplitSetup>, Vec<Way>) = (Vec::new(), Vec::new());
         let mut number = |way: &Way| {
@@ -227,13 +228,26 @@ pub fn wake_at(plan: &Plan, batch: u16, capacity: u32) -> u32 {
 pub fn urgent(plan: &Plan, edge: &EdgePlan) -> bool {
     let End::Instance(to) = edge.to else { return false };
     let sched = |i: usize| plan.instances[i].sched;
-    let real_time = |p: Policy| matches!(p, Policy::Fifo | Policy::Rr | Policy::Deadline);
     let priority = |i: usize| sched(i).priority.unwrap_or(1);
     match edge.from {
         _ if real_time(sched(to).policy) => true,
         End::Port(_) => priority(to) > 1,
         End::Instance(from) => !real_time(sched(from).policy) && priority(to) > priority(from),
     }
+}
+
+fn real_time(policy: Policy) -> bool {
+    matches!(policy, Policy::Fifo | Policy::Rr | Policy::Deadline)
+}
+
+/// Whether who fills an edge gives way to who empties it: both have the same core and no other, and who fills it does not
+/// go before. Not on a stock platform.
+#[must_use]
+pub fn same_core(plan: &Plan, edge: &EdgePlan) -> bool {
+    let (End::Instance(from), End::Instance(to)) = (edge.from, edge.to) else { return false };
+    let [from, to] = [from, to].map(|i| &plan.instances[i]);
+    let rank = |i: &InstancePlan| (real_time(i.sched.policy), i.sched.priority.unwrap_or(1));
+    plan.mechanisms.backpressure() && from.cores.len() == 1 && from.cores == to.cores && rank(from) <= rank(to)
 }
 
 #[derive(Default)]

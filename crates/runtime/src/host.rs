@@ -8,6 +8,9 @@
 //!   0 while it is in custody, so the manager can tell a quiet instance from one that works.
 //! - *Yield*: before each burst the manager's word about the queue is looked at. One whose packets would only wait in
 //!   an overloaded queue further down stays as it is, and the others are served.
+//! - *Giving way*: who has emptied its queues, and woke somebody who needs the same core, rests until there is a burst
+//!   again. Otherwise an NF that is fed from another core would go on with a packet or two at a time for as long as the
+//!   kernel lets it, which costs it more than the packets, and the others their turn.
 //! - Bursts keep their order. Queues are served by deficit round robin (Shreedhar and Varghese 1996), counted in
 //!   packets, so one chain cannot block another behind it (D3).
 
@@ -46,6 +49,10 @@ pub struct Host {
     pub(crate) clock: Clock,
     pub(crate) batch: u32,
     pub(crate) waits: Waits,
+    /// All queues were empty, or their packets could not be taken, when they were last looked at.
+    pub(crate) drained: bool,
+    /// It rests for others, so that less than a burst is no reason to go on.
+    pub(crate) gives_way: bool,
     /// The last reading of the counter.
     pub(crate) now: u64,
     pub(crate) sampling: Sampling,
@@ -57,7 +64,10 @@ pub struct Host {
 /// What serving a queue came to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Served {
+    /// And more packets wait.
     Worked,
+    /// All that waited was taken. What has come since waits for the next pass.
+    Drained,
     Empty,
     Blocked,
 }
@@ -96,11 +106,11 @@ impl Host {
             if self.holds.released() == 0 {
                 add(&self.page.status().passes, 1);
             }
-            if !worked {
-                if self.page.control().stop.load(Relaxed) != 0 && !self.waits_for_files() {
-                    break;
-                }
-                self.idle();
+            if !worked && self.page.control().stop.load(Relaxed) != 0 && !self.waits_for_files() {
+                break;
+            }
+            if !worked || self.gives_way() {
+                self.idle(worked);
                 // Each burst reads the clock; without one it is read here.
                 self.now = ticks();
             } else {
@@ -125,6 +135,7 @@ impl Host {
     /// Visits every input queue once. Returns whether there was work.
     fn pass(&mut self, first: usize) -> bool {
         let n = self.inlets.len();
+        self.drained = true;
         let mut worked = self.holds.released() > 0 && self.flush_released();
         for k in 0..n {
             let q = if first + k < n { first + k } else { first + k - n };
@@ -133,6 +144,11 @@ impl Host {
             loop {
                 match self.serve(q) {
                     Served::Worked => worked = true,
+                    Served::Drained => {
+                        worked = true;
+                        self.inlets[q].deficit = 0;
+                        break;
+                    }
                     Served::Blocked => break,
                     Served::Empty => {
                         self.inlets[q].deficit = 0;
@@ -147,16 +163,17 @@ impl Host {
         worked
     }
 
-    /// Whether there is anything to do: asked before sleeping.
-    pub(crate) fn may_go_on(&mut self) -> bool {
+    /// Whether there is anything to do, or a burst of it: asked before sleeping.
+    pub(crate) fn may_go_on(&mut self, burst: bool) -> bool {
         // Told to stop, it only rests while what is in its queues waits for a file.
         if self.page.control().stop.load(Relaxed) != 0 && !self.waits_for_files() {
             return true;
         }
-        let Self { outlets, storage, holds, page, inlets, .. } = self;
+        let Self { outlets, storage, holds, page, inlets, batch, .. } = self;
+        let least = if burst { *batch } else { 1 };
         let mut ready = |(q, inlet): (usize, &mut Inlet)| {
             !yields(page, q)
-                && inlet.consumer.available(1) > 0
+                && inlet.has_burst(least)
                 && (!inlet.blocked || inlet.needs.iter().all(|&o| outlets[o].has_half_free()))
                 && inlet.credit(storage, holds) > 0
         };
@@ -204,7 +221,17 @@ impl Host {
         }
         self.work(q, 0, n as usize);
         self.page.status().busy.store(self.holds.released() as u32, Release);
+        if n == waiting {
+            return Served::Drained;
+        }
+        self.drained = false;
         Served::Worked
+    }
+
+    /// Whether somebody whom it woke waits for its core, and it has nothing in hand that was there before.
+    #[inline]
+    fn gives_way(&self) -> bool {
+        self.drained && self.waits.sleeps() && self.outlets.iter().any(Outlet::keeps_waiting)
     }
 
     /// Calls the stages of queue `q` from `first` on for the `n` descriptors in hand, and hands the packets on.

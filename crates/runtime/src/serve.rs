@@ -176,6 +176,7 @@ fn parts(setup: &Setup, fds: Vec<OwnedFd>) -> Result<Parts, ServeError> {
             bell: bell(o.consumer_bell)?,
             wake_at: o.wake_at,
             urgent: o.urgent,
+            same_core: o.same_core,
             chain: o.chain,
             hop: o.hop,
         });
@@ -265,6 +266,8 @@ fn assemble(
         clock: setup.clock,
         batch: u32::from(setup.batch),
         waits: Waits::new(setup.activation, &setup.clock),
+        drained: false,
+        gives_way: false,
         now: 0,
         sampling: Sampling::default(),
         tick_at: 0,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Raised whenever anything here or in `chainline-shm` changes its layout.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// An index into the file descriptors sent along.
 pub type FdIndex = usize;
@@ -148,6 +148,8 @@ pub struct OutSetup {
     pub wake_at: u32,
     /// Each packet is: the consumer goes before this instance.
     pub urgent: bool,
+    /// The consumer needs the core that this instance runs on: with less than a burst to do, this one gives way to it.
+    pub same_core: bool,
     /// Chain and hop written into descriptors: they change on a divert.
     pub chain: u16,
     /// See `chain`.

@@ -52,6 +52,7 @@ fn bench(nfs: Vec<Box<dyn NfObject>>, weights: &[u32], capacity: u32, batch: u32
         bell: Bell::create().unwrap(),
         wake_at: 32,
         urgent: false,
+        same_core: false,
         chain: 0,
         hop: 1,
     };
@@ -93,6 +94,8 @@ fn bench(nfs: Vec<Box<dyn NfObject>>, weights: &[u32], capacity: u32, batch: u32
         clock: Clock::measure(Duration::ZERO),
         batch,
         waits: Waits::new(Activation::Wake, &Clock::measure(Duration::ZERO)),
+        drained: false,
+        gives_way: false,
         now: 0,
         sampling: Sampling::default(),
         tick_at: u64::MAX,
@@ -147,9 +150,9 @@ fn no_more_is_taken_than_fits() {
     assert_eq!((b.sinks[0].available(u32::MAX), b.host.inlets[0].consumer.available(u32::MAX)), (64, 64));
     // Half of the queue must be free before it goes on: it then runs for long.
     b.sinks[0].release(31);
-    assert!(!b.host.pass(0) && !b.host.may_go_on());
+    assert!(!b.host.pass(0) && !b.host.may_go_on(false));
     b.sinks[0].release(1);
-    assert!(b.host.may_go_on() && b.host.pass(0));
+    assert!(b.host.may_go_on(false) && b.host.pass(0));
 }
 
 #[test]
@@ -377,7 +380,7 @@ fn packets_are_taken_as_files_and_places_have_room_and_the_end_waits() {
     // Places for 16 packets, buffers for 20: 16 are taken, and no more until something is written.
     assert!(b.host.pass(0));
     assert_eq!((b.host.holds.held(), b.host.inlets[0].consumer.available(u32::MAX)), (16, 84));
-    assert!(!b.host.pass(0) && !b.host.may_go_on() && b.host.waits_for_files());
+    assert!(!b.host.pass(0) && !b.host.may_go_on(false) && b.host.waits_for_files());
     assert_eq!(b.host.page.status().io.load(Relaxed), 0);
     b.host.move_files();
     assert_eq!(b.host.page.status().io.load(Relaxed), 1);
@@ -386,7 +389,7 @@ fn packets_are_taken_as_files_and_places_have_room_and_the_end_waits() {
             let worked = b.host.pass(0) | b.host.move_files();
             if !worked {
                 // Sleeps, and asks for what is filling to be written.
-                b.host.idle();
+                b.host.idle(false);
             }
         }
     });
@@ -423,7 +426,7 @@ fn split(capacity: u32) -> (Bench, Vec<Consumer>) {
         let ring = Ring::create(64).unwrap();
         let bell = Bell::create().unwrap();
         let producer = Producer::attach(ring.clone());
-        b.host.outlets.push(Outlet { producer, bell, wake_at: 32, urgent: false, chain: 0, hop: 1 });
+        b.host.outlets.push(Outlet { producer, bell, wake_at: 32, urgent: false, same_core: false, chain: 0, hop: 1 });
         others.push(Consumer::attach(ring));
     }
     let dealer = crate::split::Dealer::new(crate::split::Dispatch::Flow, 3);
@@ -488,4 +491,33 @@ fn a_packet_is_taken_only_with_room_for_it_at_every_replica() {
     let dropped = b.back.available(u32::MAX);
     assert_eq!(first.len() as u32 + then.len() as u32 + last + dropped, 200);
     assert!((0..dropped).all(|i| b.back.peek(i).tag == TAG_QUEUE_FULL));
+}
+
+/// An instance with crumbs to do rests for whoever it woke on its core, and goes on with a burst.
+#[test]
+fn gives_way_when_it_has_less_than_a_burst() {
+    let mut b = bench(vec![nf(|_, _, _| Verdict::NEXT)], &[1], 256, 32);
+    b.host.outlets[1].same_core = true;
+    let consumer = b.host.outlets[1].bell.clone();
+    let push = |b: &mut Bench, n: u32| {
+        for i in 0..n {
+            b.sources[0].push(desc(i));
+        }
+        b.sources[0].publish();
+    };
+    push(&mut b, 5);
+    assert!(b.host.pass(0) && b.host.gives_way(), "the next one is awake");
+    consumer.announce_sleep();
+    assert!(!b.host.gives_way(), "nobody waits");
+    consumer.stay_awake();
+    b.host.outlets[1].same_core = false;
+    assert!(!b.host.gives_way(), "it has a core of its own");
+    b.host.outlets[1].same_core = true;
+    push(&mut b, 40);
+    assert!(b.host.pass(0) && !b.host.gives_way(), "eight more were there before");
+    assert!(b.host.pass(0) && b.host.gives_way());
+    push(&mut b, 31);
+    assert!(!b.host.may_go_on(true) && b.host.may_go_on(false), "less than a burst");
+    push(&mut b, 1);
+    assert!(b.host.may_go_on(true), "a burst");
 }
