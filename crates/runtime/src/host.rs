@@ -18,6 +18,7 @@ use crate::holds::{HoldTable, Origin};
 use crate::idle::Waits;
 use crate::queues::{Inlet, Outlet};
 use crate::sampling::Sampling;
+use crate::split::Split;
 use chainline_nf::{Burst, Ctx, Decoded, MAX_BURST, NfObject, Packet, PacketMeta, Verdict};
 use chainline_shm::region::Slots;
 use chainline_shm::{Bell, Clock, Desc, Page, clock::ticks, handover};
@@ -36,6 +37,7 @@ pub struct Host {
     pub(crate) nfs: Vec<Box<dyn NfObject>>,
     pub(crate) inlets: Vec<Inlet>,
     pub(crate) outlets: Vec<Outlet>,
+    pub(crate) splits: Vec<Split>,
     pub(crate) return_out: usize,
     /// Whether packets are taken only with room for them in every queue that they may need.
     pub(crate) credit: bool,
@@ -82,6 +84,15 @@ pub(crate) fn add(counter: &AtomicU64, n: u64) {
 #[inline]
 fn yields(page: &Page, q: usize) -> bool {
     page.queue_control(q).yields.load(Relaxed) != 0 && page.control().stop.load(Relaxed) == 0
+}
+
+/// The output queue of a frame on its way to `to`: this one, or, from `queues` on, that of a split which it is dealt to.
+#[inline]
+fn choose(splits: &mut [Split], queues: usize, to: usize, frame: &[u8]) -> usize {
+    match to.checked_sub(queues) {
+        None => to,
+        Some(split) => splits[split].outs[splits[split].dealer.pick(frame)],
+    }
 }
 
 impl Host {
@@ -229,8 +240,8 @@ impl Host {
         self.now = started;
         let now_ns = self.clock.at_ns(started);
         let sample = self.sampling.takes(started, self.clock);
-        let Self { nfs, inlets, outlets, slots, holds, storage, page, descs, credit, .. } = self;
-        let inlet = &inlets[q];
+        let Self { nfs, inlets, outlets, splits, slots, holds, storage, page, descs, credit, .. } = self;
+        let (inlet, queues) = (&inlets[q], outlets.len());
 
         let mut loan = slots.open();
         let mut burst = Burst::new();
@@ -289,7 +300,8 @@ impl Host {
                 match verdict.decode() {
                     Some(Decoded::Next) => passed += 1,
                     Some(Decoded::Divert(t)) if usize::from(t) < stage.divert.len() => {
-                        let out = &mut outlets[stage.divert[usize::from(t)]];
+                        let to = stage.divert[usize::from(t)];
+                        let out = &mut outlets[choose(splits, queues, to, packet.data())];
                         if *credit || out.producer.room(1) > 0 {
                             out.push(desc);
                         } else {
@@ -320,17 +332,25 @@ impl Host {
                 next
             });
         }
-        let next = &mut outlets[inlet.next];
-        let count = burst.len();
-        let fits = if *credit { count } else { count.min(next.producer.room(count as u32) as usize) };
-        for (packet, d) in burst.packets()[..fits].iter().zip(descs.iter()) {
-            next.push(Desc { off: packet.offset(), len: packet.len() as u16, tag: 0, ..*d });
-        }
-        if fits < count {
-            let hop = inlet.hop + inlet.stages.len() as u8 - 1;
-            for (packet, d) in burst.packets().iter().zip(descs.iter()).skip(fits) {
-                let desc = Desc { off: packet.offset(), len: packet.len() as u16, hop, tag: TAG_QUEUE_FULL, ..*d };
-                outlets[self.return_out].producer.push(desc);
+        let (count, last) = (burst.len(), inlet.hop + inlet.stages.len() as u8 - 1);
+        let packets = burst.packets().iter().zip(descs.iter());
+        let packets = packets.map(|(p, d)| (p, Desc { off: p.offset(), len: p.len() as u16, tag: 0, ..*d }));
+        if let Some(next) = outlets.get_mut(inlet.next) {
+            let fits = if *credit { count } else { count.min(next.producer.room(count as u32) as usize) };
+            packets.clone().take(fits).for_each(|(_, desc)| next.push(desc));
+            if fits < count {
+                for (_, desc) in packets.skip(fits) {
+                    outlets[self.return_out].producer.push(Desc { hop: last, tag: TAG_QUEUE_FULL, ..desc });
+                }
+            }
+        } else {
+            for (packet, desc) in packets {
+                let out = &mut outlets[choose(splits, queues, inlet.next, packet.data())];
+                if *credit || out.producer.room(1) > 0 {
+                    out.push(desc);
+                } else {
+                    outlets[self.return_out].producer.push(Desc { hop: last, tag: TAG_QUEUE_FULL, ..desc });
+                }
             }
         }
         drop(burst);
@@ -375,7 +395,12 @@ impl Host {
                 }
                 Some(Decoded::Divert(t)) if usize::from(t) < stage.divert.len() => {
                     add(&self.page.nf(stage.nf).passed, 1);
-                    let mut out = stage.divert[usize::from(t)];
+                    let mut loan = self.slots.open();
+                    let whole = usize::from(desc.off)..usize::from(desc.off) + usize::from(desc.len);
+                    let frame = loan.take(desc).and_then(|buf| buf.get(whole)).unwrap_or_default();
+                    let to = stage.divert[usize::from(t)];
+                    let mut out = choose(&mut self.splits, self.outlets.len(), to, frame);
+                    drop(loan);
                     if self.credit || self.outlets[out].producer.room(1) > 0 {
                         self.outlets[out].push(desc);
                     } else {

@@ -15,7 +15,7 @@ pub(crate) struct Inlet {
     pub quantum: u32,
     pub deficit: u32,
     pub stages: Vec<StageSetup>,
-    /// Output queue after the last stage.
+    /// Output queue after the last stage; from the number of those on, a split among several.
     pub next: usize,
     /// Every output queue that a packet from here may come to.
     pub outs: Vec<usize>,
