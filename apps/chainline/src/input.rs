@@ -1,7 +1,7 @@
 //! The chain file on the command line.
 
 use crate::exit::WrongInput;
-use crate::{kinds, report};
+use crate::{kinds, replicas, report};
 use chainline_chain::model::File;
 use chainline_chain::{Host, MAX_BYTES, load_bytes};
 use std::io::Read;
@@ -77,7 +77,9 @@ pub fn load_text(bytes: &[u8], path: &Path, cores: &[usize]) -> anyhow::Result<F
     let registry = kinds::registry();
     let names: Vec<&str> = registry.iter().map(|kind| kind.name).collect();
     let host = Host { cores: Some(cores), kinds: Some(&names) };
-    Ok(load_bytes(bytes, path, &host)?)
+    let mut file = load_bytes(bytes, path, &host)?;
+    replicas::check(&mut file)?;
+    Ok(file)
 }
 
 /// No more of the file than tells that it is too long.

@@ -7,6 +7,7 @@ mod exit;
 mod input;
 mod kinds;
 mod output;
+mod replicas;
 mod report;
 mod ui;
 

@@ -2,9 +2,10 @@
 
 use crate::diag::Diagnostics;
 use crate::load::{Host, recheck};
-use crate::model::{BUFFERS, Backpressure, Chain, File, Isolation, Nf, Spec};
+use crate::model::{BUFFERS, Backpressure, Chain, Dispatch, File, Isolation, Nf, Spec};
 use crate::plan::{
     Activation, ChainPlan, EdgePlan, End, Host as Hosted, InstancePlan, NfPlan, Plan, PortPlan, QueuePlan, StagePlan,
+    Way,
 };
 use crate::{check::MAX_QUEUES, cores, fuse, inherit};
 use indexmap::{IndexMap, IndexSet};
@@ -39,7 +40,17 @@ impl Plan {
     }
 }
 
-/// Names resolved to ids.
+/// NFs that share an instance, and how many such instances there are.
+struct Group {
+    /// Positions in [`Build::nfs`].
+    members: Vec<usize>,
+    replicas: usize,
+    dispatch: Dispatch,
+    /// The first of its instances; the others follow.
+    instance: usize,
+}
+
+/// Names resolved to positions.
 struct Route {
     ingress: usize,
     egress: usize,
@@ -48,17 +59,19 @@ struct Route {
 
 struct Build<'a> {
     spec: &'a Spec,
-    /// Used ports and NFs, in the order of the file; their positions are the ids.
+    /// Used ports and NFs, in the order of the file. The positions of ports are their ids.
     ports: IndexSet<&'a str>,
     nfs: IndexMap<&'a str, &'a Nf>,
-    /// By NF id.
-    instance_of: Vec<usize>,
-    /// NF ids by instance.
-    members: Vec<Vec<usize>>,
+    /// By NF: the id of its first replica, and its group.
+    first_of: Vec<usize>,
+    group_of: Vec<usize>,
+    groups: Vec<Group>,
+    /// By instance: its group, and its number in it.
+    instances: Vec<(usize, usize)>,
     routes: Vec<Route>,
     chains: HashMap<&'a str, usize>,
     edges: IndexMap<Key, u32>,
-    entries: Vec<usize>,
+    entries: Vec<Way>,
     /// Queues by instance.
     queues: Vec<Vec<QueuePlan>>,
     stages: usize,
@@ -82,18 +95,28 @@ impl<'a> Build<'a> {
         let targets = nfs.values().flat_map(|nf| &nf.divert).map(String::as_str);
         let used: IndexSet<&str> = ends.chain(targets).collect();
         let ports: IndexSet<&str> = spec.ports.keys().map(String::as_str).filter(|p| used.contains(p)).collect();
-        let mut members = Vec::new();
-        let mut instance_of = vec![0; nfs.len()];
+        let (mut groups, mut instances) = (Vec::new(), Vec::new());
+        let mut group_of = vec![0; nfs.len()];
         for group in fuse::groups(spec) {
             let names = group.iter().filter_map(|i| spec.nfs.get_index(*i)).map(|(n, _)| n.as_str());
-            let group: Vec<usize> = names.filter_map(|n| nfs.get_index_of(n)).collect();
-            for &nf in &group {
-                instance_of[nf] = members.len();
+            let members: Vec<usize> = names.filter_map(|n| nfs.get_index_of(n)).collect();
+            if members.is_empty() {
+                continue;
             }
-            if !group.is_empty() {
-                members.push(group);
-            }
+            let of = |nf: &usize| nfs[*nf];
+            let replicas = fuse::replicas(members.iter().map(of));
+            let dispatch = members.iter().map(of).find_map(|nf| nf.dispatch).unwrap_or_default();
+            members.iter().for_each(|nf| group_of[*nf] = groups.len());
+            let instance = instances.len();
+            instances.extend((0..replicas).map(|k| (groups.len(), k)));
+            groups.push(Group { members, replicas, dispatch, instance });
         }
+        let mut next = 0;
+        let first_of = group_of.iter().map(|g| {
+            next += groups[*g].replicas;
+            next - groups[*g].replicas
+        });
+        let first_of = first_of.collect();
         let route = |chain: &Chain| {
             Some(Route {
                 ingress: ports.get_index_of(chain.ingress()?)?,
@@ -104,11 +127,13 @@ impl<'a> Build<'a> {
         let routes: Vec<Route> = spec.chains.iter().map(route).collect::<Option<_>>()?;
         Some(Self {
             spec,
-            queues: vec![Vec::new(); members.len()],
+            queues: vec![Vec::new(); instances.len()],
             ports,
             nfs,
-            instance_of,
-            members,
+            first_of,
+            group_of,
+            groups,
+            instances,
             routes,
             chains: spec.chains.iter().enumerate().map(|(i, c)| (c.name.as_str(), i)).collect(),
             edges: IndexMap::new(),
@@ -117,10 +142,23 @@ impl<'a> Build<'a> {
         })
     }
 
-    /// The consumer of packets that are on their way to `hop` of `chain`.
-    fn consumer(&self, chain: usize, hop: usize) -> End {
+    /// The way of packets from `from` to `hop` of `chain`.
+    fn way(&mut self, from: End, chain: usize, hop: usize) -> Way {
         let route = &self.routes[chain];
-        route.hops.get(hop).map_or(End::Port(route.egress), |nf| End::Instance(self.instance_of[*nf]))
+        let Some(&nf) = route.hops.get(hop) else {
+            let port = End::Port(route.egress);
+            return Way::To(self.edge(from, port, chain, hop));
+        };
+        let number = self.group_of[nf];
+        let Group { replicas, dispatch, instance, .. } = self.groups[number];
+        // What an instance sends back to its own group it keeps: it came there for a reason.
+        let own = |end: End| matches!(end, End::Instance(i) if self.instances[i].0 == number);
+        if own(from) || replicas == 1 {
+            let to = if own(from) { from } else { End::Instance(instance) };
+            return Way::To(self.edge(from, to, chain, hop));
+        }
+        let edges = (instance..instance + replicas).map(|i| self.edge(from, End::Instance(i), chain, hop));
+        Way::Among { dispatch, edges: edges.collect() }
     }
 
     fn edge(&mut self, from: End, to: End, chain: usize, hop: usize) -> usize {
@@ -137,7 +175,7 @@ impl<'a> Build<'a> {
     fn queues(&mut self) {
         for chain in 0..self.routes.len() {
             let from = End::Port(self.routes[chain].ingress);
-            let entry = self.edge(from, self.consumer(chain, 0), chain, 0);
+            let entry = self.way(from, chain, 0);
             self.entries.push(entry);
         }
         let mut edge = 0;
@@ -151,38 +189,58 @@ impl<'a> Build<'a> {
                 return;
             }
         }
+        self.even_out();
+    }
+
+    /// A chain whose packets come from replicas has several queues where it would have one: together they have its weight.
+    fn even_out(&mut self) {
+        let Self { queues, edges, instances, .. } = self;
+        for queues in queues {
+            let source = |q: &QueuePlan| {
+                let (key, _) = edges.get_index(q.edge)?;
+                let End::Instance(from) = key.from else { return None };
+                Some((key.chain, key.hop, instances[from].0))
+            };
+            let mut counts: HashMap<_, u32> = HashMap::new();
+            queues.iter().for_each(|q| *counts.entry(source(q)).or_default() += u32::from(source(q).is_some()));
+            let all = counts.values().copied().fold(1, |all, n| common_multiple(all, n.max(1)));
+            for q in queues {
+                let n = counts.get(&source(q)).copied().unwrap_or(1).max(1);
+                q.weight = (q.weight * all).div_ceil(n);
+            }
+        }
     }
 
     fn queue(&mut self, edge: usize, instance: usize, chain: usize, first: usize) -> QueuePlan {
         let from = End::Instance(instance);
+        let (group, replica) = self.instances[instance];
         let mut stages = Vec::new();
         let mut hop = first;
-        while let Some(&nf) = self.routes[chain].hops.get(hop).filter(|nf| self.instance_of[**nf] == instance) {
+        while let Some(&nf) = self.routes[chain].hops.get(hop).filter(|nf| self.group_of[**nf] == group) {
             let spec: &'a Nf = self.nfs[nf];
             self.stages += 1 + spec.divert.len();
             let divert = spec.divert.iter().map(|target| self.divert(from, chain, hop, target)).collect();
-            stages.push(StagePlan { nf, divert });
+            stages.push(StagePlan { nf: self.first_of[nf] + replica, divert });
             hop += 1;
         }
-        let next = self.edge(from, self.consumer(chain, hop), chain, hop);
+        let next = self.way(from, chain, hop);
         QueuePlan { edge, chain, hop: small(first), weight: self.spec.chains[chain].weight, stages, next }
     }
 
-    /// The edge to a divert target, for packets of `chain` at `hop`.
-    fn divert(&mut self, from: End, chain: usize, hop: usize, target: &str) -> usize {
+    /// The way to a divert target, for packets of `chain` at `hop`.
+    fn divert(&mut self, from: End, chain: usize, hop: usize, target: &str) -> Way {
         if let Some(port) = self.ports.get_index_of(target) {
             let end = self.routes[chain].hops.len();
-            return self.edge(from, End::Port(port), chain, end);
+            return Way::To(self.edge(from, End::Port(port), chain, end));
         }
         if let Some(nf) = self.nfs.get_index_of(target)
             && let Some(skip) = self.routes[chain].hops.iter().skip(hop + 1).position(|n| *n == nf)
         {
-            let hop = hop + 1 + skip;
-            return self.edge(from, self.consumer(chain, hop), chain, hop);
+            return self.way(from, chain, hop + 1 + skip);
         }
         // The checks let only names of chains come here; any other would go the chain's own way.
         let (chain, hop) = self.chains.get(target).map_or((chain, hop + 1), |c| (*c, 0));
-        self.edge(from, self.consumer(chain, hop), chain, hop)
+        self.way(from, chain, hop)
     }
 
     fn finish(mut self, file: &File, cores: &[usize]) -> Option<Plan> {
@@ -207,18 +265,24 @@ impl<'a> Build<'a> {
                 matches: c.matches.clone(),
                 ingress: route.ingress,
                 egress: route.egress,
-                hops: route.hops.clone(),
-                entry: *self.entries.get(i)?,
+                hops: route.hops.iter().map(|nf| self.first_of[*nf]).collect(),
+                entry: self.entries.get(i)?.clone(),
                 max_in_flight: c.max_in_flight.unwrap_or(0),
             })
         });
-        let nf = |(name, nf): (&&str, &&Nf), instance: usize| NfPlan {
-            name: (*name).to_owned(),
-            kind: nf.kind.clone(),
-            args: nf.args.clone(),
-            divert: nf.divert.clone(),
-            instance,
-        };
+        let nfs = self.nfs.iter().enumerate().flat_map(|(position, (name, nf))| {
+            let (group, first) = (&self.groups[self.group_of[position]], self.first_of[position]);
+            (0..group.replicas).map(move |k| NfPlan {
+                name: if group.replicas == 1 { (*name).to_owned() } else { format!("{name}/{k}") },
+                base: (*name).to_owned(),
+                first,
+                replicas: group.replicas,
+                kind: nf.kind.clone(),
+                args: nf.args.clone(),
+                divert: nf.divert.clone(),
+                instance: group.instance + k,
+            })
+        });
         Some(Plan {
             name: file.metadata.name.clone(),
             manager_core,
@@ -232,7 +296,7 @@ impl<'a> Build<'a> {
                 .iter()
                 .map(|n| Some(PortPlan { name: (*n).to_owned(), spec: self.spec.ports.get(*n)?.clone() }))
                 .collect::<Option<_>>()?,
-            nfs: self.nfs.iter().zip(&self.instance_of).map(|(entry, i)| nf(entry, *i)).collect(),
+            nfs: nfs.collect(),
             instances,
             chains: chains.collect::<Option<_>>()?,
             edges,
@@ -244,29 +308,32 @@ impl<'a> Build<'a> {
         let defaults = &self.spec.defaults;
         let base = cores::base(self.spec, host);
         let queues = std::mem::take(&mut self.queues);
-        let plan = |(members, queues): (&Vec<usize>, Vec<QueuePlan>)| {
+        let plan = |(&(number, k), queues): (&(usize, usize), Vec<QueuePlan>)| {
+            let group = &self.groups[number];
             let nfs: Vec<(&str, &Nf)> =
-                members.iter().filter_map(|i| self.nfs.get_index(*i)).map(|(n, nf)| (*n, *nf)).collect();
+                group.members.iter().filter_map(|i| self.nfs.get_index(*i)).map(|(n, nf)| (*n, *nf)).collect();
             let thread = nfs.iter().any(|(_, nf)| fuse::isolation(self.spec, nf) == Isolation::Thread);
             let cores = cores::of(nfs.iter().map(|(_, nf)| *nf), &base);
+            let cores = cores::of_replica(&cores, k, group.replicas);
             let names: Vec<&str> = nfs.iter().map(|(name, _)| *name).collect();
+            let name = |name: &&str| if group.replicas == 1 { (*name).to_owned() } else { format!("{name}/{k}") };
             InstancePlan {
-                name: nfs.iter().map(|(name, _)| *name).collect::<Vec<_>>().join("+"),
+                name: names.iter().map(name).collect::<Vec<_>>().join("+"),
                 host: if thread { Hosted::Thread } else { Hosted::Process },
                 shares_core: false,
                 sched: inherit::sched(self.spec, &names, &cores),
                 activation: Activation::default(),
                 cores,
                 batch: nfs.iter().find_map(|(_, nf)| nf.batch).unwrap_or(defaults.batch.max(1)),
-                nfs: members.clone(),
+                nfs: group.members.iter().map(|nf| self.first_of[*nf] + k).collect(),
                 queues,
             }
         };
-        let mut instances: Vec<InstancePlan> = self.members.iter().zip(queues).map(plan).collect();
+        let mut instances: Vec<InstancePlan> = self.instances.iter().zip(queues).map(plan).collect();
         let places: Vec<&[usize]> = instances.iter().map(|i| i.cores.as_slice()).collect();
         let shared = cores::shared(manager_core, &places);
-        for ((instance, members), shares_core) in instances.iter_mut().zip(&self.members).zip(shared) {
-            let nfs = members.iter().filter_map(|i| self.nfs.get_index(*i)).map(|(_, nf)| *nf);
+        for ((instance, (group, _)), shares_core) in instances.iter_mut().zip(&self.instances).zip(shared) {
+            let nfs = self.groups[*group].members.iter().filter_map(|i| self.nfs.get_index(*i)).map(|(_, nf)| *nf);
             instance.activation = inherit::activation(self.spec, nfs, shares_core);
             instance.shares_core = shares_core;
         }
@@ -279,6 +346,17 @@ fn backpressure(spec: &Spec) -> Backpressure {
     let asked = spec.defaults.backpressure;
     let slo = spec.slo.and_then(|s| s.p99_us).map(|us| (us / 2.0).max(10.0));
     Backpressure { target_us: asked.target_us.or(slo), ..asked }
+}
+
+/// The least of two numbers; one of them, if that would be large.
+fn common_multiple(a: u32, b: u32) -> u32 {
+    const LARGE: u32 = 4096;
+    let (mut x, mut y) = (a, b);
+    while y > 0 {
+        (x, y) = (y, x % y);
+    }
+    let least = a / x * b;
+    if least <= LARGE { least } else { a.max(b) }
 }
 
 fn small(hop: usize) -> u8 {

@@ -23,6 +23,15 @@ pub fn of<'a>(mut nfs: impl Iterator<Item = &'a Nf>, base: &[usize]) -> Vec<usiz
     nfs.find(|nf| !nf.cores.is_empty()).map_or_else(|| base.to_vec(), |nf| nf.cores.clone())
 }
 
+/// The cores of replica `k` of `replicas`: they are dealt out in turn. Fewer cores than replicas are shared.
+pub fn of_replica(cores: &[usize], k: usize, replicas: usize) -> Vec<usize> {
+    let n = cores.len().max(1);
+    if replicas >= n {
+        return cores.get(k % n).copied().into_iter().collect();
+    }
+    cores.iter().skip(k).step_by(replicas).copied().collect()
+}
+
 /// For each of `instances`, given by their cores, whether the manager or another may run on one of them.
 pub fn shared(manager: usize, instances: &[&[usize]]) -> Vec<bool> {
     let mut users: HashMap<usize, usize> = HashMap::from([(manager, 1)]);

@@ -1,10 +1,28 @@
 //! Which NFs are fused into one instance.
 
-use crate::model::{Isolation, Nf, Spec};
+use crate::model::{Dispatch, Isolation, Nf, Spec};
 
 /// How an NF is kept apart, defaults considered.
 pub fn isolation(spec: &Spec, nf: &Nf) -> Isolation {
     nf.isolation.unwrap_or(spec.defaults.isolation)
+}
+
+/// How many instances there are of these NFs, which share one.
+pub fn replicas<'a>(mut nfs: impl Iterator<Item = &'a Nf>) -> usize {
+    nfs.find_map(|nf| nf.replicas).map_or(1, |n| usize::try_from(n.max(1)).unwrap_or(1))
+}
+
+/// The NFs that have more than one replica: the name, how many, and which packets come to the same one. Those of a fused
+/// run have what one of them says.
+pub fn with_replicas(spec: &Spec) -> Vec<(&str, usize, Dispatch)> {
+    let of_group = |group: Vec<usize>| {
+        let nfs: Vec<(&str, &Nf)> =
+            group.iter().filter_map(|i| spec.nfs.get_index(*i)).map(|(n, nf)| (n.as_str(), nf)).collect();
+        let n = replicas(nfs.iter().map(|(_, nf)| *nf));
+        let dispatch = nfs.iter().find_map(|(_, nf)| nf.dispatch).unwrap_or_default();
+        nfs.into_iter().filter(move |_| n > 1).map(move |(name, _)| (name, n, dispatch))
+    };
+    groups(spec).into_iter().flat_map(of_group).collect()
 }
 
 /// NFs (by index) that share an instance: fused ones that follow each other on some path, and so on from neighbour

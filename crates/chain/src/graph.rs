@@ -28,27 +28,41 @@ struct Line {
     divert: bool,
 }
 
+/// An NF and its replicas.
+fn replicas(plan: &Plan, nf: usize) -> Vec<Node> {
+    plan.replicas_of(nf).map(Node::Nf).collect()
+}
+
+/// Whom a node hands packets to: the one that shares its instance, else all.
+fn meets(plan: &Plan, from: Node, to: &[Node]) -> Vec<(Node, Node)> {
+    let instance = |n: &Node| if let Node::Nf(nf) = n { plan.nfs.get(*nf).map(|nf| nf.instance) } else { None };
+    let own = to.iter().find(|n| instance(n).is_some() && instance(n) == instance(&from));
+    own.map_or(to, std::slice::from_ref).iter().map(|n| (from, *n)).collect()
+}
+
 /// Lines with the names of the chains that they stand for.
 fn lines(plan: &Plan) -> IndexMap<Line, Vec<&str>> {
     let mut lines: IndexMap<Line, Vec<&str>> = IndexMap::new();
     for chain in &plan.chains {
-        let hops = chain.hops.iter().map(|nf| Node::Nf(*nf));
-        let nodes: Vec<Node> =
-            [Node::Port(chain.ingress)].into_iter().chain(hops).chain([Node::Port(chain.egress)]).collect();
+        let hops = chain.hops.iter().map(|nf| replicas(plan, *nf));
+        let nodes: Vec<Vec<Node>> =
+            [vec![Node::Port(chain.ingress)]].into_iter().chain(hops).chain([vec![Node::Port(chain.egress)]]).collect();
         for pair in nodes.windows(2) {
-            if let &[from, to] = pair {
-                lines.entry(Line { from, to, divert: false }).or_default().push(&chain.name);
+            if let [from, to] = pair {
+                for (from, to) in from.iter().flat_map(|f| meets(plan, *f, to)) {
+                    lines.entry(Line { from, to, divert: false }).or_default().push(&chain.name);
+                }
             }
         }
     }
     for (i, nf) in plan.nfs.iter().enumerate() {
         for target in &nf.divert {
-            let port = plan.ports.iter().position(|p| p.name == *target).map(Node::Port);
-            let other = plan.nfs.iter().position(|n| n.name == *target).map(Node::Nf);
+            let port = plan.ports.iter().position(|p| p.name == *target).map(|p| vec![Node::Port(p)]);
+            let other = plan.nfs.iter().position(|n| n.base == *target).map(|nf| replicas(plan, nf));
             let chain = plan.chains.iter().find(|c| c.name == *target);
-            let first = chain.map(|c| c.hops.first().map_or(Node::Port(c.egress), |nf| Node::Nf(*nf)));
-            if let Some(to) = port.or(other).or(first) {
-                lines.entry(Line { from: Node::Nf(i), to, divert: true }).or_default().push(target);
+            let first = chain.map(|c| c.hops.first().map_or(vec![Node::Port(c.egress)], |nf| replicas(plan, *nf)));
+            for (from, to) in port.or(other).or(first).iter().flat_map(|to| meets(plan, Node::Nf(i), to)) {
+                lines.entry(Line { from, to, divert: true }).or_default().push(target);
             }
         }
     }

@@ -25,6 +25,7 @@ pub mod traffic;
 mod tree;
 
 pub use diag::{Diagnostic, Diagnostics, Related, Severity, Source, Span};
+pub use fuse::with_replicas as replicas;
 pub use graph::{dot, mermaid};
 pub use load::{Host, load, load_bytes, load_for};
 pub use schema::schema;

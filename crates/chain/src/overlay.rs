@@ -4,7 +4,7 @@
 //! chain as well, or another path, is started anew under a new id, and with it go all chains that it serves. So two ids
 //! never share a queue unless both stay, and a chain changes as a whole or not at all.
 
-use crate::plan::{ChainPlan, End, InstancePlan, Plan, QueuePlan, StagePlan};
+use crate::plan::{ChainPlan, End, InstancePlan, Plan, QueuePlan, StagePlan, Way};
 use std::collections::{BTreeSet, HashMap};
 
 /// What a plan that was changed in a run has no more, and the order of what it has.
@@ -72,14 +72,22 @@ fn edge_name(plan: &Plan, edge: usize) -> EdgeName {
     (end_name(plan, e.from), end_name(plan, e.to), plan.chains[e.chain].name.clone(), e.hop, e.capacity)
 }
 
+/// A way by its queues' names, and what deals packets out among them.
+type WayName = (Option<crate::model::Dispatch>, Vec<EdgeName>);
+
+fn way_name(plan: &Plan, way: &Way) -> WayName {
+    let dispatch = if let Way::Among { dispatch, .. } = way { Some(*dispatch) } else { None };
+    (dispatch, way.edges().iter().map(|e| edge_name(plan, *e)).collect())
+}
+
 /// An NF and the queues that it diverts to, by names.
-type StageName = (String, Vec<EdgeName>);
+type StageName = (String, Vec<WayName>);
 
 /// A queue and its stages by names.
-fn queue_name(plan: &Plan, q: &QueuePlan) -> (EdgeName, u8, u32, Vec<StageName>, EdgeName) {
+fn queue_name(plan: &Plan, q: &QueuePlan) -> (EdgeName, u8, u32, Vec<StageName>, WayName) {
     let stage =
-        |s: &StagePlan| (plan.nfs[s.nf].name.clone(), s.divert.iter().map(|d| edge_name(plan, *d)).collect::<Vec<_>>());
-    (edge_name(plan, q.edge), q.hop, q.weight, q.stages.iter().map(stage).collect(), edge_name(plan, q.next))
+        |s: &StagePlan| (plan.nfs[s.nf].name.clone(), s.divert.iter().map(|d| way_name(plan, d)).collect::<Vec<_>>());
+    (edge_name(plan, q.edge), q.hop, q.weight, q.stages.iter().map(stage).collect(), way_name(plan, &q.next))
 }
 
 fn same_instance(old: &Plan, i: usize, new: &Plan, k: usize) -> bool {
@@ -93,7 +101,7 @@ fn same_instance(old: &Plan, i: usize, new: &Plan, k: usize) -> bool {
         queues: Vec::new(),
         ..p.clone()
     };
-    let nf = |plan: &Plan, n: usize| crate::plan::NfPlan { instance: 0, ..plan.nfs[n].clone() };
+    let nf = |plan: &Plan, n: usize| crate::plan::NfPlan { instance: 0, first: 0, ..plan.nfs[n].clone() };
     bare(a) == bare(b)
         && a.nfs.len() == b.nfs.len()
         && a.nfs.iter().zip(&b.nfs).all(|(x, y)| nf(old, *x) == nf(new, *y))
@@ -108,12 +116,12 @@ fn same_chain(old: &Plan, c: usize, new: &Plan, d: usize) -> bool {
         ingress: 0,
         egress: 0,
         hops: Vec::new(),
-        entry: 0,
+        entry: Way::To(0),
         ..c.clone()
     };
     let names = |plan: &Plan, c: &ChainPlan| {
         let hops: Vec<String> = c.hops.iter().map(|n| plan.nfs[*n].name.clone()).collect();
-        (plan.ports[c.ingress].name.clone(), plan.ports[c.egress].name.clone(), hops, edge_name(plan, c.entry))
+        (plan.ports[c.ingress].name.clone(), plan.ports[c.egress].name.clone(), hops, way_name(plan, &c.entry))
     };
     bare(a) == bare(b) && names(old, a) == names(new, b)
 }
@@ -224,7 +232,7 @@ impl<'a> Laying<'a> {
         }
         for (n, nf) in new.nfs.iter().enumerate().filter(|(n, _)| known_nfs[*n].is_none()) {
             debug_assert_eq!(nfs[n], plan.nfs.len());
-            plan.nfs.push(crate::plan::NfPlan { instance: instances[nf.instance], ..nf.clone() });
+            plan.nfs.push(crate::plan::NfPlan { instance: instances[nf.instance], first: nfs[nf.first], ..nf.clone() });
         }
         for (e, edge) in new.edges.iter().enumerate().filter(|(e, _)| known_edges[*e].is_none()) {
             debug_assert_eq!(edge_ids[e], plan.edges.len());
@@ -236,13 +244,15 @@ impl<'a> Laying<'a> {
                 plan.instances[id].shares_core = instance.shares_core;
                 continue;
             }
-            let stage =
-                |s: &StagePlan| StagePlan { nf: nfs[s.nf], divert: s.divert.iter().map(|d| edge_ids[*d]).collect() };
+            let stage = |s: &StagePlan| StagePlan {
+                nf: nfs[s.nf],
+                divert: s.divert.iter().map(|way| way.renumbered(&edge_ids)).collect(),
+            };
             let queue = |q: &QueuePlan| QueuePlan {
                 edge: edge_ids[q.edge],
                 chain: chains[q.chain],
                 stages: q.stages.iter().map(stage).collect(),
-                next: edge_ids[q.next],
+                next: q.next.renumbered(&edge_ids),
                 ..q.clone()
             };
             plan.instances.push(InstancePlan {
@@ -260,7 +270,7 @@ impl<'a> Laying<'a> {
                 ingress: ports[chain.ingress],
                 egress: ports[chain.egress],
                 hops: chain.hops.iter().map(|n| nfs[*n]).collect(),
-                entry: edge_ids[chain.entry],
+                entry: chain.entry.renumbered(&edge_ids),
                 ..chain.clone()
             });
         }
@@ -297,6 +307,10 @@ mod tests {
                        d: {kind: forward}, e: {kind: forward}";
 
     fn plan(chains: &[(&str, &str)]) -> Plan {
+        plan_of(NFS, chains)
+    }
+
+    fn plan_of(nfs: &str, chains: &[(&str, &str)]) -> Plan {
         let lines: String = chains
             .iter()
             .map(|(name, path)| {
@@ -304,7 +318,7 @@ mod tests {
             })
             .collect();
         let text = format!(
-            "apiVersion: chainline/v1alpha1\nkind: ServiceChain\nmetadata: {{name: t}}\nspec:\n  ports: {{in: {{generator: {{}}}}, out: {{sink: {{}}}}}}\n  nfs: {{{NFS}}}\n  chains:\n{lines}"
+            "apiVersion: chainline/v1alpha1\nkind: ServiceChain\nmetadata: {{name: t}}\nspec:\n  ports: {{in: {{generator: {{}}}}, out: {{sink: {{}}}}}}\n  nfs: {{{nfs}}}\n  chains:\n{lines}"
         );
         Plan::build(&load(&text, Path::new("t.yaml")).unwrap(), &[0, 1]).unwrap()
     }
@@ -392,5 +406,30 @@ mod tests {
         assert_eq!(names(&longer.plan, &longer.ended), "bc");
         assert_eq!(longer.closed, [0, 1]);
         assert_eq!(longer.kept, [(2, 3)]);
+    }
+    #[test]
+    fn replicas_stay_together_and_go_together() {
+        let nfs = |replicas: u32, dispatch: &str| {
+            NFS.replacen(
+                "{kind: forward}",
+                &format!("{{kind: forward, replicas: {replicas}, dispatch: {dispatch}}}"),
+                1,
+            )
+        };
+        let chains = [("x", "a, e, "), ("other", "b, ")];
+        let one = plan_of(&nfs(2, "flow"), &chains);
+        assert_eq!(check(&one, &one).kept, [(0, 0), (1, 1), (2, 2), (3, 3)]);
+        // What they stand beside does not matter.
+        let more = [chains[0], chains[1], ("new", "d, ")];
+        assert_eq!(names(&one, &check(&one, &plan_of(&nfs(2, "flow"), &more)).ended), "");
+        for (other, started) in [(nfs(3, "flow"), "a/0a/1a/2e"), (nfs(2, "host"), "a/0a/1e"), (nfs(1, "flow"), "ae")] {
+            let laid = check(&one, &plan_of(&other, &chains));
+            assert_eq!((names(&laid.plan, &laid.ended).as_str(), laid.closed.as_slice()), ("a/0a/1e", &[0][..]));
+            assert_eq!(names(&laid.plan, &laid.started), started);
+            let first = laid.plan.nfs.len() - laid.started.len();
+            assert!(laid.started.len() == 2 || laid.plan.nfs[first + 1].first == first, "{:?}", laid.plan.nfs);
+            // And back.
+            check(&laid.plan, &one);
+        }
     }
 }

@@ -2,8 +2,10 @@
 //!
 //! An *instance* is what the kernel schedules: a process or a thread that hosts one NF, or several that are
 //! fused into one run-to-completion loop. An *edge* is one single-producer single-consumer queue (D3).
-//! All ids are indexes into the lists of [`Plan`].
+//! An NF with replicas has several instances; each of these hosts an NF of its own number, and whoever hands packets to
+//! them has an edge to each. All ids are indexes into the lists of [`Plan`].
 
+use crate::model::Dispatch;
 use serde::Serialize;
 
 /// The whole plan.
@@ -47,11 +49,20 @@ pub struct PortPlan {
     pub spec: crate::model::Port,
 }
 
-/// One NF.
+/// One NF, or one of its replicas.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NfPlan {
-    /// The name in the file.
+    /// The name in the file; of a replica with its number behind it, `fw/0`.
     pub name: String,
+    /// The name in the file.
+    #[serde(skip)]
+    pub base: String,
+    /// The first of its replicas, after which the others follow; itself without any.
+    #[serde(skip)]
+    pub first: usize,
+    /// How many there are.
+    #[serde(skip_serializing_if = "is_one")]
+    pub replicas: usize,
     /// A built-in kind or the path of a shared object.
     pub kind: String,
     /// What the NF gets as arguments.
@@ -60,6 +71,10 @@ pub struct NfPlan {
     pub divert: Vec<String>,
     /// The instance that hosts it.
     pub instance: usize,
+}
+
+fn is_one(n: &usize) -> bool {
+    *n == 1
 }
 
 /// How an instance is run.
@@ -132,12 +147,49 @@ pub struct QueuePlan {
     pub chain: usize,
     /// The hop of the first stage.
     pub hop: u8,
-    /// Weight in the deficit round robin, from the chain's `weight`.
+    /// Weight in the deficit round robin, from the chain's `weight`. Queues of several replicas have it together.
     pub weight: u32,
     /// NFs called one after the other; more than one when fused.
     pub stages: Vec<StagePlan>,
     /// Where packets go after the last stage.
-    pub next: usize,
+    pub next: Way,
+}
+
+/// Where packets go on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Way {
+    /// By one edge.
+    To(usize),
+    /// To the replicas of an NF, by one edge each.
+    Among {
+        /// Which packets go the same way.
+        dispatch: Dispatch,
+        /// In the order of the replicas.
+        edges: Vec<usize>,
+    },
+}
+
+impl Way {
+    /// Every edge that a packet may take.
+    #[must_use]
+    pub fn edges(&self) -> &[usize] {
+        match self {
+            Self::To(edge) => std::slice::from_ref(edge),
+            Self::Among { edges, .. } => edges,
+        }
+    }
+
+    /// The same by other ids.
+    #[must_use]
+    pub fn renumbered(&self, ids: &[usize]) -> Self {
+        match self {
+            Self::To(edge) => Self::To(ids[*edge]),
+            Self::Among { dispatch, edges } => {
+                Self::Among { dispatch: *dispatch, edges: edges.iter().map(|e| ids[*e]).collect() }
+            }
+        }
+    }
 }
 
 /// One NF called for the packets of a queue.
@@ -145,8 +197,8 @@ pub struct QueuePlan {
 pub struct StagePlan {
     /// The NF.
     pub nf: usize,
-    /// The edge for each entry of the NF's `divert` list. A target that is a port or the first NF of a chain.
-    pub divert: Vec<usize>,
+    /// The way for each entry of the NF's `divert` list, whose targets are ports, NFs further down, and chains.
+    pub divert: Vec<Way>,
 }
 
 /// One end of an edge.
@@ -188,10 +240,30 @@ pub struct ChainPlan {
     pub ingress: usize,
     /// The port it ends at.
     pub egress: usize,
-    /// NFs on its path.
+    /// NFs on its path; of one with replicas the first.
     pub hops: Vec<usize>,
-    /// The edge that the manager admits packets to.
-    pub entry: usize,
+    /// Where the manager admits packets to.
+    pub entry: Way,
     /// At most this many packets inside the chain at once; 0: as many as its queues hold.
     pub max_in_flight: u32,
+}
+
+impl QueuePlan {
+    /// Every way that packets from here may take.
+    pub fn ways(&self) -> impl Iterator<Item = &Way> {
+        std::iter::once(&self.next).chain(self.stages.iter().flat_map(|s| &s.divert))
+    }
+
+    /// Every edge that packets from here may take.
+    pub fn outs(&self) -> impl Iterator<Item = usize> + '_ {
+        self.ways().flat_map(|way| way.edges().iter().copied())
+    }
+}
+
+impl Plan {
+    /// The replicas of an NF, one of which is given: itself without any.
+    pub fn replicas_of(&self, nf: usize) -> std::ops::Range<usize> {
+        let nf = &self.nfs[nf];
+        nf.first..nf.first + nf.replicas
+    }
 }

@@ -1,7 +1,7 @@
 //! A plan as text for people.
 
 use crate::model::{Match, Mechanisms, Weight};
-use crate::plan::{End, Host, InstancePlan, Plan};
+use crate::plan::{End, Host, InstancePlan, NfPlan, Plan, Way};
 use std::fmt::{Display, Write};
 
 /// The plan as tables: chains, instances, queues.
@@ -15,12 +15,10 @@ pub fn table(plan: &Plan) -> String {
         out.push_str(&format!("mechanisms: {}\n", plan.mechanisms.word()));
     }
     let chains = plan.chains.iter().map(|c| {
-        let name = |list: &[String], i: usize| list.get(i).cloned().unwrap_or_default();
-        let ports: Vec<_> = plan.ports.iter().map(|p| p.name.clone()).collect();
-        let nfs: Vec<_> = plan.nfs.iter().map(|n| n.name.clone()).collect();
-        let mut path = vec![name(&ports, c.ingress)];
-        path.extend(c.hops.iter().map(|nf| name(&nfs, *nf)));
-        path.push(name(&ports, c.egress));
+        let port = |p: usize| plan.ports.get(p).map(|p| p.name.clone()).unwrap_or_default();
+        let mut path = vec![port(c.ingress)];
+        path.extend(c.hops.iter().filter_map(|nf| plan.nfs.get(*nf)).map(|nf| hop(plan, nf)));
+        path.push(port(c.egress));
         [c.name.clone(), c.tenant.clone(), rule(&c.matches), path.join(" > ")]
     });
     section(&mut out, ["CHAIN", "TENANT", "MATCH", "PATH"], chains.collect());
@@ -54,6 +52,24 @@ pub fn table(plan: &Plan) -> String {
     });
     section(&mut out, ["QUEUE", "FROM", "TO", "CHAIN", "HOP", "PACKETS"], edges.collect());
     out
+}
+
+/// An NF on a path, with how many replicas it has and what comes to each of them.
+fn hop(plan: &Plan, nf: &NfPlan) -> String {
+    if nf.replicas == 1 {
+        return nf.name.clone();
+    }
+    let ways = plan
+        .chains
+        .iter()
+        .map(|c| &c.entry)
+        .chain(plan.instances.iter().flat_map(|i| &i.queues).flat_map(crate::plan::QueuePlan::ways));
+    let to = |edge: &usize| plan.edges.get(*edge).is_some_and(|e| e.to == End::Instance(nf.instance));
+    let dispatch = ways.filter(|way| way.edges().iter().any(to)).find_map(|way| match way {
+        Way::Among { dispatch, .. } => Some(dispatch.word()),
+        Way::To(_) => None,
+    });
+    format!("{} x{} by {}", nf.base, nf.replicas, dispatch.unwrap_or_default())
 }
 
 fn sched(i: &InstancePlan) -> String {

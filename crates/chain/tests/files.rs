@@ -110,7 +110,7 @@ fn the_schema_takes_the_good_files() {
 #[test]
 fn the_schema_refuses_what_one_value_makes_bad() {
     let validator = jsonschema::draft202012::new(&schema()).unwrap();
-    for name in ["frame", "kinds", "not-a-map", "sched", "sizes", "types"] {
+    for name in ["frame", "kinds", "not-a-map", "replicas-values", "sched", "sizes", "types"] {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bad").join(name).with_extension("yaml");
         assert!(!validator.is_valid(&as_json(&file).unwrap()), "{name}");
     }

@@ -4,7 +4,7 @@
 
 mod support;
 
-use chainline_chain::plan::Plan;
+use chainline_chain::plan::{End, Plan};
 use chainline_chain::{Host, load, load_bytes, load_for};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -13,8 +13,12 @@ use std::fmt::Write;
 use std::path::Path;
 use support::check_plan;
 
-const GOOD: [&str; 3] =
-    [include_str!("good/every-field.yaml"), include_str!("good/fused.yaml"), include_str!("good/json.yaml")];
+const GOOD: [&str; 4] = [
+    include_str!("good/every-field.yaml"),
+    include_str!("good/fused.yaml"),
+    include_str!("good/json.yaml"),
+    include_str!("good/replicas.yaml"),
+];
 
 /// Pieces that matter to YAML or to the format.
 const PIECES: &[&str] = &[
@@ -63,6 +67,7 @@ const PIECES: &[&str] = &[
     "path",
     "match",
     "divert",
+    "replicas",
 ];
 
 fn edit(text: &str, edits: &[(Index, Index, &str)]) -> String {
@@ -94,6 +99,8 @@ fn try_all(text: &str) {
 #[derive(Debug, Clone)]
 struct Shape {
     isolation: Vec<u8>,
+    /// Replicas by index; those of fused NFs must agree and are the first number.
+    replicas: [u32; 3],
     cores: usize,
     chains: Vec<(Vec<Index>, u8)>,
     diverts: Vec<(Index, Index, bool)>,
@@ -103,11 +110,18 @@ fn shape() -> impl Strategy<Value = Shape> {
     let chain = (prop::collection::vec(any::<Index>(), 0..6), 0..3u8);
     (
         prop::collection::vec(0..3u8, 1..7),
+        [1..4u32, 1..4u32, 1..4u32],
         1..5usize,
         prop::collection::vec(chain, 1..6),
         prop::collection::vec((any::<Index>(), any::<Index>(), any::<bool>()), 0..4),
     )
-        .prop_map(|(isolation, cores, chains, diverts)| Shape { isolation, cores, chains, diverts })
+        .prop_map(|(isolation, replicas, cores, chains, diverts)| Shape {
+            isolation,
+            replicas,
+            cores,
+            chains,
+            diverts,
+        })
 }
 
 fn text_of(shape: &Shape) -> String {
@@ -122,7 +136,10 @@ fn text_of(shape: &Shape) -> String {
     for (i, isolation) in shape.isolation.iter().enumerate() {
         let word = ["process", "thread", "fused"][usize::from(*isolation)];
         let divert: Vec<_> = diverts.remove(&i).unwrap_or_default().into_iter().collect();
-        writeln!(text, "    n{i}: {{kind: forward, isolation: {word}, divert: [{}]}}", divert.join(", ")).unwrap();
+        let replicas = if *isolation == 2 { shape.replicas[0] } else { shape.replicas[i % 3] };
+        let divert = divert.join(", ");
+        writeln!(text, "    n{i}: {{kind: forward, isolation: {word}, divert: [{divert}], replicas: {replicas}}}")
+            .unwrap();
     }
     text += "  chains:\n";
     for (i, (hops, _)) in shape.chains.iter().enumerate() {
@@ -137,6 +154,24 @@ fn text_of(shape: &Shape) -> String {
         writeln!(text, "    - {{name: c{i}, match: {{proto: {i}}}, path: [{}]}}", path.join(", ")).unwrap();
     }
     text
+}
+
+/// At each instance all chains, whose weights are 1, have the same weight from each NF or port that they come from,
+/// however many replicas that has.
+fn check_weights(plan: &Plan) {
+    for instance in &plan.instances {
+        let mut sums: HashMap<_, u32> = HashMap::new();
+        for q in &instance.queues {
+            let edge = &plan.edges[q.edge];
+            let from = match edge.from {
+                End::Port(p) => (p, true),
+                End::Instance(i) => (plan.nfs[plan.instances[i].nfs[0]].first, false),
+            };
+            *sums.entry((edge.chain, edge.hop, from)).or_default() += q.weight;
+        }
+        let sums: BTreeSet<u32> = sums.into_values().collect();
+        assert_eq!(sums.len(), 1, "{}: {sums:?}", instance.name);
+    }
 }
 
 proptest! {
@@ -167,7 +202,11 @@ proptest! {
     fn plans_fit_together(shape in shape()) {
         let cores: Vec<usize> = (0..shape.cores).collect();
         match load(&text_of(&shape), Path::new("p")) {
-            Ok(file) => check_plan(&Plan::build(&file, &cores).unwrap(), &cores),
+            Ok(file) => {
+                let plan = Plan::build(&file, &cores).unwrap();
+                check_plan(&plan, &cores);
+                check_weights(&plan);
+            }
             // Random diverts may lead in a circle, and nothing else may be wrong.
             Err(e) => prop_assert!(e.items().iter().filter(|d| d.message.contains("expected")).all(|d| d.message.contains("cycle")), "{e}"),
         }

@@ -1,10 +1,11 @@
 //! The shared memory of a run: regions, queues and bells, and which instance gets which of them.
 
-use chainline_chain::model::Policy;
-use chainline_chain::plan::{self, EdgePlan, End, Plan};
+use chainline_chain::model::{self, Policy};
+use chainline_chain::plan::{self, EdgePlan, End, InstancePlan, Plan, Way};
 use chainline_runtime::setup::{
-    Activation, NfSetup, OutSetup, QueueSetup, RegionSetup, RingSetup, Setup, StageSetup, VERSION,
+    Activation, NfSetup, OutSetup, QueueSetup, RegionSetup, RingSetup, Setup, SplitSetup, StageSetup, VERSION,
 };
+use chainline_runtime::split::Dispatch;
 use chainline_shm::mapping::MapError;
 use chainline_shm::{Bell, Clock, Region, Ring};
 use std::os::fd::BorrowedFd;
@@ -125,27 +126,46 @@ impl Fabric {
 
         let mut outs = Vec::new();
         let mut out_of: Vec<Option<usize>> = vec![None; plan.edges.len()];
-        let mut out = |edge: usize, fds: &mut Fds<'a>, bell: &mut dyn FnMut(End, &mut Fds<'a>) -> usize| {
-            *out_of[edge].get_or_insert_with(|| {
-                let e = &plan.edges[edge];
-                let ring = RingSetup { fd: fds.add(self.rings[edge].mapping().fd()), capacity: e.capacity };
-                let wake_at = wake_at(plan, me.batch, e.capacity);
-                let consumer_bell = bell(e.to, fds);
-                let (chain, urgent) = (e.chain as u16, urgent(plan, e));
-                outs.push(OutSetup { ring, consumer_bell, wake_at, urgent, chain, hop: e.hop });
-                outs.len() - 1
-            })
+        for edge in me.queues.iter().flat_map(|q| q.outs()) {
+            if out_of[edge].is_some() {
+                continue;
+            }
+            let e = &plan.edges[edge];
+            let ring = RingSetup { fd: fds.add(self.rings[edge].mapping().fd()), capacity: e.capacity };
+            let wake_at = wake_at(plan, me.batch, e.capacity);
+            let consumer_bell = bell(e.to, &mut fds);
+            let (chain, urgent, same_core) = (e.chain as u16, urgent(plan, e), same_core(plan, e));
+            outs.push(OutSetup { ring, consumer_bell, wake_at, urgent, same_core, chain, hop: e.hop });
+            out_of[edge] = Some(outs.len() - 1);
+        }
+        let back = &self.returns[instance];
+        let ring = RingSetup { fd: fds.add(back.mapping().fd()), capacity: back.capacity() };
+        let wake_at = u32::from(me.batch);
+        outs.push(OutSetup { ring, consumer_bell: 1, wake_at, urgent: false, same_core: false, chain: 0, hop: 0 });
+
+        let (mut splits, mut split_of): (Vec<SplitSetup>, Vec<Way>) = (Vec::new(), Vec::new());
+        let mut number = |way: &Way| {
+            let (dispatch, edges) = match way {
+                Way::To(edge) => return out_of[*edge].unwrap_or_default(),
+                Way::Among { dispatch, edges } => (dispatch_of(*dispatch), edges),
+            };
+            let known = split_of.iter().position(|w| w == way).unwrap_or_else(|| {
+                split_of.push(way.clone());
+                splits.push(SplitSetup { dispatch, outs: edges.iter().filter_map(|e| out_of[*e]).collect() });
+                splits.len() - 1
+            });
+            outs.len() + known
         };
         let mut queues = Vec::new();
         for q in &me.queues {
             let e = &plan.edges[q.edge];
             let stages = q.stages.iter().map(|s| StageSetup {
                 nf: me.nfs.iter().position(|n| *n == s.nf).unwrap_or(0),
-                divert: s.divert.iter().map(|&d| out(d, &mut fds, &mut bell)).collect(),
+                divert: s.divert.iter().map(&mut number).collect(),
             });
             queues.push(QueueSetup {
                 stages: stages.collect(),
-                next: out(q.next, &mut fds, &mut bell),
+                next: number(&q.next),
                 ring: RingSetup { fd: fds.add(self.rings[q.edge].mapping().fd()), capacity: e.capacity },
                 producer_bell: matches!(e.from, End::Instance(_)).then(|| bell(e.from, &mut fds)),
                 chain: q.chain as u16,
@@ -153,9 +173,6 @@ impl Fabric {
                 weight: q.weight,
             });
         }
-        let back = &self.returns[instance];
-        let ring = RingSetup { fd: fds.add(back.mapping().fd()), capacity: back.capacity() };
-        outs.push(OutSetup { ring, consumer_bell: 1, wake_at: u32::from(me.batch), urgent: false, chain: 0, hop: 0 });
 
         let nfs = me.nfs.iter().map(|&n| {
             let nf = &plan.nfs[n];
@@ -166,12 +183,14 @@ impl Fabric {
             instance: me.name.clone(),
             dir: dir.to_owned(),
             nfs: nfs.collect(),
+            replicas: me.nfs.first().map_or(1, |nf| plan.nfs[*nf].replicas),
             region,
             bells,
             own_bell: 0,
             queues,
             return_out: outs.len() - 1,
             outs,
+            splits,
             credit: plan.mechanisms.backpressure(),
             batch: me.batch,
             activation: match me.activation {
@@ -187,6 +206,16 @@ impl Fabric {
     }
 }
 
+/// Which packets come to the same replica.
+pub fn dispatch_of(dispatch: model::Dispatch) -> Dispatch {
+    match dispatch {
+        model::Dispatch::Flow => Dispatch::Flow,
+        model::Dispatch::Connection => Dispatch::Connection,
+        model::Dispatch::Host => Dispatch::Host,
+        model::Dispatch::Packet => Dispatch::Packet,
+    }
+}
+
 /// Packets that are worth waking a sleeping consumer for: a burst. A stock platform wakes for each.
 #[must_use]
 pub fn wake_at(plan: &Plan, batch: u16, capacity: u32) -> u32 {
@@ -199,13 +228,26 @@ pub fn wake_at(plan: &Plan, batch: u16, capacity: u32) -> u32 {
 pub fn urgent(plan: &Plan, edge: &EdgePlan) -> bool {
     let End::Instance(to) = edge.to else { return false };
     let sched = |i: usize| plan.instances[i].sched;
-    let real_time = |p: Policy| matches!(p, Policy::Fifo | Policy::Rr | Policy::Deadline);
     let priority = |i: usize| sched(i).priority.unwrap_or(1);
     match edge.from {
         _ if real_time(sched(to).policy) => true,
         End::Port(_) => priority(to) > 1,
         End::Instance(from) => !real_time(sched(from).policy) && priority(to) > priority(from),
     }
+}
+
+fn real_time(policy: Policy) -> bool {
+    matches!(policy, Policy::Fifo | Policy::Rr | Policy::Deadline)
+}
+
+/// Whether who fills an edge gives way to who empties it: both have the same core and no other, and who fills it does not
+/// go before. Not on a stock platform.
+#[must_use]
+pub fn same_core(plan: &Plan, edge: &EdgePlan) -> bool {
+    let (End::Instance(from), End::Instance(to)) = (edge.from, edge.to) else { return false };
+    let [from, to] = [from, to].map(|i| &plan.instances[i]);
+    let rank = |i: &InstancePlan| (real_time(i.sched.policy), i.sched.priority.unwrap_or(1));
+    plan.mechanisms.backpressure() && from.cores.len() == 1 && from.cores == to.cores && rank(from) <= rank(to)
 }
 
 #[derive(Default)]

@@ -3,6 +3,7 @@
 //! [`parse`] copies what a classifier or an NF needs out of a frame into a [`Layers`] value; [`flow_hash`]
 //! turns its [`FiveTuple`] into the hash that travels with the packet. Both are called for every received
 //! packet, so the common case (untagged IPv4 without options, TCP or UDP) has a path of its own.
+//! [`toeplitz`] is the hash of network cards, by which packets are dealt out to replicas.
 //! The views in [`ether`], [`ipv4`], [`ipv6`] and [`l4`] show one header at a time to code that wants more of it.
 //!
 //! Invariants: no panic and no allocation on any input. A byte that decides about a length is read once: the
@@ -22,6 +23,7 @@ pub mod ipv4;
 pub mod ipv6;
 pub mod l4;
 mod layers;
+pub mod toeplitz;
 mod tuple;
 
 pub use layers::{Fragment, Layers, MAX_TAGS, Malformed, parse};

@@ -8,6 +8,9 @@
 //!   0 while it is in custody, so the manager can tell a quiet instance from one that works.
 //! - *Yield*: before each burst the manager's word about the queue is looked at. One whose packets would only wait in
 //!   an overloaded queue further down stays as it is, and the others are served.
+//! - *Giving way*: who has emptied its queues, and woke somebody who needs the same core, rests until there is a burst
+//!   again. Otherwise an NF that is fed from another core would go on with a packet or two at a time for as long as the
+//!   kernel lets it, which costs it more than the packets, and the others their turn.
 //! - Bursts keep their order. Queues are served by deficit round robin (Shreedhar and Varghese 1996), counted in
 //!   packets, so one chain cannot block another behind it (D3).
 
@@ -15,6 +18,7 @@ use crate::holds::{HoldTable, Origin};
 use crate::idle::Waits;
 use crate::queues::{Inlet, Outlet};
 use crate::sampling::Sampling;
+use crate::split::Split;
 use chainline_nf::{Burst, Ctx, Decoded, MAX_BURST, NfObject, Packet, PacketMeta, Verdict};
 use chainline_shm::region::Slots;
 use chainline_shm::{Bell, Clock, Desc, Page, clock::ticks, handover};
@@ -33,6 +37,7 @@ pub struct Host {
     pub(crate) nfs: Vec<Box<dyn NfObject>>,
     pub(crate) inlets: Vec<Inlet>,
     pub(crate) outlets: Vec<Outlet>,
+    pub(crate) splits: Vec<Split>,
     pub(crate) return_out: usize,
     /// Whether packets are taken only with room for them in every queue that they may need.
     pub(crate) credit: bool,
@@ -44,6 +49,10 @@ pub struct Host {
     pub(crate) clock: Clock,
     pub(crate) batch: u32,
     pub(crate) waits: Waits,
+    /// All queues were empty, or their packets could not be taken, when they were last looked at.
+    pub(crate) drained: bool,
+    /// It rests for others, so that less than a burst is no reason to go on.
+    pub(crate) gives_way: bool,
     /// The last reading of the counter.
     pub(crate) now: u64,
     pub(crate) sampling: Sampling,
@@ -55,7 +64,10 @@ pub struct Host {
 /// What serving a queue came to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Served {
+    /// And more packets wait.
     Worked,
+    /// All that waited was taken. What has come since waits for the next pass.
+    Drained,
     Empty,
     Blocked,
 }
@@ -74,6 +86,15 @@ fn yields(page: &Page, q: usize) -> bool {
     page.queue_control(q).yields.load(Relaxed) != 0 && page.control().stop.load(Relaxed) == 0
 }
 
+/// The output queue of a frame on its way to `to`: this one, or, from `queues` on, that of a split which it is dealt to.
+#[inline]
+fn choose(splits: &mut [Split], queues: usize, to: usize, frame: &[u8]) -> usize {
+    match to.checked_sub(queues) {
+        None => to,
+        Some(split) => splits[split].outs[splits[split].dealer.pick(frame)],
+    }
+}
+
 impl Host {
     /// Runs until the manager says stop and the queues are empty.
     pub fn run(&mut self) {
@@ -85,11 +106,11 @@ impl Host {
             if self.holds.released() == 0 {
                 add(&self.page.status().passes, 1);
             }
-            if !worked {
-                if self.page.control().stop.load(Relaxed) != 0 && !self.waits_for_files() {
-                    break;
-                }
-                self.idle();
+            if !worked && self.page.control().stop.load(Relaxed) != 0 && !self.waits_for_files() {
+                break;
+            }
+            if !worked || self.gives_way() {
+                self.idle(worked);
                 // Each burst reads the clock; without one it is read here.
                 self.now = ticks();
             } else {
@@ -114,6 +135,7 @@ impl Host {
     /// Visits every input queue once. Returns whether there was work.
     fn pass(&mut self, first: usize) -> bool {
         let n = self.inlets.len();
+        self.drained = true;
         let mut worked = self.holds.released() > 0 && self.flush_released();
         for k in 0..n {
             let q = if first + k < n { first + k } else { first + k - n };
@@ -122,6 +144,11 @@ impl Host {
             loop {
                 match self.serve(q) {
                     Served::Worked => worked = true,
+                    Served::Drained => {
+                        worked = true;
+                        self.inlets[q].deficit = 0;
+                        break;
+                    }
                     Served::Blocked => break,
                     Served::Empty => {
                         self.inlets[q].deficit = 0;
@@ -136,16 +163,17 @@ impl Host {
         worked
     }
 
-    /// Whether there is anything to do: asked before sleeping.
-    pub(crate) fn may_go_on(&mut self) -> bool {
+    /// Whether there is anything to do, or a burst of it: asked before sleeping.
+    pub(crate) fn may_go_on(&mut self, burst: bool) -> bool {
         // Told to stop, it only rests while what is in its queues waits for a file.
         if self.page.control().stop.load(Relaxed) != 0 && !self.waits_for_files() {
             return true;
         }
-        let Self { outlets, storage, holds, page, inlets, .. } = self;
+        let Self { outlets, storage, holds, page, inlets, batch, .. } = self;
+        let least = if burst { *batch } else { 1 };
         let mut ready = |(q, inlet): (usize, &mut Inlet)| {
             !yields(page, q)
-                && inlet.consumer.available(1) > 0
+                && inlet.has_burst(least)
                 && (!inlet.blocked || inlet.needs.iter().all(|&o| outlets[o].has_half_free()))
                 && inlet.credit(storage, holds) > 0
         };
@@ -193,7 +221,17 @@ impl Host {
         }
         self.work(q, 0, n as usize);
         self.page.status().busy.store(self.holds.released() as u32, Release);
+        if n == waiting {
+            return Served::Drained;
+        }
+        self.drained = false;
         Served::Worked
+    }
+
+    /// Whether somebody whom it woke waits for its core, and it has nothing in hand that was there before.
+    #[inline]
+    fn gives_way(&self) -> bool {
+        self.drained && self.waits.sleeps() && self.outlets.iter().any(Outlet::keeps_waiting)
     }
 
     /// Calls the stages of queue `q` from `first` on for the `n` descriptors in hand, and hands the packets on.
@@ -202,8 +240,8 @@ impl Host {
         self.now = started;
         let now_ns = self.clock.at_ns(started);
         let sample = self.sampling.takes(started, self.clock);
-        let Self { nfs, inlets, outlets, slots, holds, storage, page, descs, credit, .. } = self;
-        let inlet = &inlets[q];
+        let Self { nfs, inlets, outlets, splits, slots, holds, storage, page, descs, credit, .. } = self;
+        let (inlet, queues) = (&inlets[q], outlets.len());
 
         let mut loan = slots.open();
         let mut burst = Burst::new();
@@ -262,7 +300,8 @@ impl Host {
                 match verdict.decode() {
                     Some(Decoded::Next) => passed += 1,
                     Some(Decoded::Divert(t)) if usize::from(t) < stage.divert.len() => {
-                        let out = &mut outlets[stage.divert[usize::from(t)]];
+                        let to = stage.divert[usize::from(t)];
+                        let out = &mut outlets[choose(splits, queues, to, packet.data())];
                         if *credit || out.producer.room(1) > 0 {
                             out.push(desc);
                         } else {
@@ -293,17 +332,25 @@ impl Host {
                 next
             });
         }
-        let next = &mut outlets[inlet.next];
-        let count = burst.len();
-        let fits = if *credit { count } else { count.min(next.producer.room(count as u32) as usize) };
-        for (packet, d) in burst.packets()[..fits].iter().zip(descs.iter()) {
-            next.push(Desc { off: packet.offset(), len: packet.len() as u16, tag: 0, ..*d });
-        }
-        if fits < count {
-            let hop = inlet.hop + inlet.stages.len() as u8 - 1;
-            for (packet, d) in burst.packets().iter().zip(descs.iter()).skip(fits) {
-                let desc = Desc { off: packet.offset(), len: packet.len() as u16, hop, tag: TAG_QUEUE_FULL, ..*d };
-                outlets[self.return_out].producer.push(desc);
+        let (count, last) = (burst.len(), inlet.hop + inlet.stages.len() as u8 - 1);
+        let packets = burst.packets().iter().zip(descs.iter());
+        let packets = packets.map(|(p, d)| (p, Desc { off: p.offset(), len: p.len() as u16, tag: 0, ..*d }));
+        if let Some(next) = outlets.get_mut(inlet.next) {
+            let fits = if *credit { count } else { count.min(next.producer.room(count as u32) as usize) };
+            packets.clone().take(fits).for_each(|(_, desc)| next.push(desc));
+            if fits < count {
+                for (_, desc) in packets.skip(fits) {
+                    outlets[self.return_out].producer.push(Desc { hop: last, tag: TAG_QUEUE_FULL, ..desc });
+                }
+            }
+        } else {
+            for (packet, desc) in packets {
+                let out = &mut outlets[choose(splits, queues, inlet.next, packet.data())];
+                if *credit || out.producer.room(1) > 0 {
+                    out.push(desc);
+                } else {
+                    outlets[self.return_out].producer.push(Desc { hop: last, tag: TAG_QUEUE_FULL, ..desc });
+                }
             }
         }
         drop(burst);
@@ -348,7 +395,12 @@ impl Host {
                 }
                 Some(Decoded::Divert(t)) if usize::from(t) < stage.divert.len() => {
                     add(&self.page.nf(stage.nf).passed, 1);
-                    let mut out = stage.divert[usize::from(t)];
+                    let mut loan = self.slots.open();
+                    let whole = usize::from(desc.off)..usize::from(desc.off) + usize::from(desc.len);
+                    let frame = loan.take(desc).and_then(|buf| buf.get(whole)).unwrap_or_default();
+                    let to = stage.divert[usize::from(t)];
+                    let mut out = choose(&mut self.splits, self.outlets.len(), to, frame);
+                    drop(loan);
                     if self.credit || self.outlets[out].producer.room(1) > 0 {
                         self.outlets[out].push(desc);
                     } else {

@@ -34,6 +34,11 @@ impl Waits {
         Self { mode, spin_ticks, passes: 0, since: 0 }
     }
 
+    /// Whether it sleeps as soon as there is nothing to do.
+    pub fn sleeps(&self) -> bool {
+        self.mode == Activation::Wake
+    }
+
     /// There was work.
     #[inline]
     pub fn worked(&mut self) {
@@ -51,8 +56,10 @@ impl Waits {
 }
 
 impl Host {
-    /// A pass found nothing to do: waits a moment, or sleeps until there may be something.
-    pub(crate) fn idle(&mut self) {
+    /// A pass found nothing to do: waits a moment, or sleeps until there may be something. `gives_way`: until there may be
+    /// a burst; a smaller number the manager finds when it is overdue.
+    pub(crate) fn idle(&mut self, gives_way: bool) {
+        self.gives_way = gives_way;
         if self.waits.passes == 0 && self.waits.mode != Activation::Wake {
             self.waits.since = ticks();
             let calls = handover::give_away(self);
@@ -90,7 +97,7 @@ impl handover::Queues for Host {
     }
 
     fn has_work(&mut self) -> bool {
-        self.may_go_on()
+        self.may_go_on(self.gives_way)
     }
 
     fn falls_asleep(&mut self, calls: u64) {

@@ -16,6 +16,7 @@ mod queues;
 mod sampling;
 mod serve;
 pub mod setup;
+pub mod split;
 pub mod wire;
 
 pub use serve::{Builder, ServeError, serve};

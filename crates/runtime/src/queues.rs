@@ -15,7 +15,7 @@ pub(crate) struct Inlet {
     pub quantum: u32,
     pub deficit: u32,
     pub stages: Vec<StageSetup>,
-    /// Output queue after the last stage.
+    /// Output queue after the last stage; from the number of those on, a split among several.
     pub next: usize,
     /// Every output queue that a packet from here may come to.
     pub outs: Vec<usize>,
@@ -43,6 +43,13 @@ impl Inlet {
         if self.may_hold { files.min(holds.room()) } else { files }
     }
 
+    /// Whether so many packets wait that they are worth a switch: a burst, or half of a short queue.
+    #[inline]
+    pub fn has_burst(&mut self, batch: u32) -> bool {
+        let burst = batch.min(self.consumer.ring().capacity() / 2).max(1);
+        self.consumer.available(burst) >= burst
+    }
+
     /// Wakes a producer that sleeps until there is room, once half of the queue is free.
     #[inline]
     pub fn offer_room(&self) -> bool {
@@ -58,6 +65,8 @@ pub(crate) struct Outlet {
     pub wake_at: u32,
     /// Each packet is: the consumer goes before this instance.
     pub urgent: bool,
+    /// The consumer needs the core that this instance runs on.
+    pub same_core: bool,
     pub chain: u16,
     pub hop: u8,
 }
@@ -74,6 +83,12 @@ impl Outlet {
     #[inline]
     pub fn publish(&mut self) -> bool {
         self.producer.publish_to(&self.bell, self.wake_at, self.urgent)
+    }
+
+    /// Whether the consumer was woken and waits for the core that this instance runs on.
+    #[inline]
+    pub fn keeps_waiting(&self) -> bool {
+        self.same_core && !self.bell.is_asleep()
     }
 
     /// Whether a producer that ran out of room may go on.

@@ -6,6 +6,7 @@ use crate::idle::Waits;
 use crate::queues::{Inlet, Outlet};
 use crate::sampling::Sampling;
 use crate::setup::{Built, FromInstance, Last, RingSetup, Setup, Start, VERSION};
+use crate::split::{Dealer, MAX_REPLICAS, Split};
 use crate::wire::{self, WireError};
 use chainline_nf::{Declared, Env, Error, FileSpec, NfObject};
 use chainline_sched::SchedError;
@@ -99,6 +100,7 @@ struct Parts {
     bells: Vec<Bell>,
     inlets: Vec<Inlet>,
     outlets: Vec<Outlet>,
+    splits: Vec<Split>,
 }
 
 type BuiltNfs = (Vec<Box<dyn NfObject>>, Vec<Declared>, Parts, Storage);
@@ -118,7 +120,13 @@ fn build(setup: &Setup, fds: Vec<OwnedFd>, builder: &Builder) -> Result<BuiltNfs
         let mut env = Env::new(&setup.dir, &nf.divert);
         let built = builder(&nf.kind, nf.args.clone(), &mut env);
         nfs.push(built.map_err(|error| ServeError::Build { nf: nf.name.clone(), error })?);
-        declared.push(env.into_declared());
+        let words = env.into_declared();
+        if let Some(file) = words.files.first().filter(|_| setup.replicas > 1) {
+            let n = setup.replicas;
+            let what = format!("found {n} replicas that would all write {}, expected one", file.path.display());
+            return Err(ServeError::Build { nf: nf.name.clone(), error: Error::Args(what) });
+        }
+        declared.push(words);
     }
     for inlet in &mut parts.inlets {
         let stages = || inlet.stages.iter().map(|s| s.nf);
@@ -168,14 +176,28 @@ fn parts(setup: &Setup, fds: Vec<OwnedFd>) -> Result<Parts, ServeError> {
             bell: bell(o.consumer_bell)?,
             wake_at: o.wake_at,
             urgent: o.urgent,
+            same_core: o.same_core,
             chain: o.chain,
             hop: o.hop,
         });
     }
+    let mut splits = Vec::new();
+    for s in &setup.splits {
+        if s.outs.is_empty() || s.outs.len() > MAX_REPLICAS || s.outs.iter().any(|&o| o >= outlets.len()) {
+            return Err(ServeError::Setup(format!("a split among {} queues", s.outs.len())));
+        }
+        splits.push(Split { dealer: Dealer::new(s.dispatch, s.outs.len()), outs: s.outs.clone() });
+    }
     let mut inlets = Vec::new();
     for q in &setup.queues {
-        let mut outs = vec![q.next, setup.return_out];
-        outs.extend(q.stages.iter().flat_map(|s| s.divert.iter().copied()));
+        let mut outs = vec![setup.return_out];
+        for &o in std::iter::once(&q.next).chain(q.stages.iter().flat_map(|s| &s.divert)) {
+            // Which of its queues a packet goes to is known when it goes there: there must be room in all of them.
+            match o.checked_sub(outlets.len()).and_then(|s| splits.get(s)) {
+                Some(split) => outs.extend(&split.outs),
+                None => outs.push(o),
+            }
+        }
         outs.sort_unstable();
         outs.dedup();
         if outs.iter().any(|&o| o >= outlets.len()) || q.stages.iter().any(|s| s.nf >= setup.nfs.len()) {
@@ -204,7 +226,7 @@ fn parts(setup: &Setup, fds: Vec<OwnedFd>) -> Result<Parts, ServeError> {
             blocked: false,
         });
     }
-    Ok(Parts { region, bells, inlets, outlets })
+    Ok(Parts { region, bells, inlets, outlets, splits })
 }
 
 /// The loop asks the page for each queue and NF of the setup.
@@ -233,6 +255,7 @@ fn assemble(
         nfs,
         inlets: parts.inlets,
         outlets: parts.outlets,
+        splits: parts.splits,
         return_out: setup.return_out,
         credit: setup.credit,
         slots: Slots::new(parts.region),
@@ -243,6 +266,8 @@ fn assemble(
         clock: setup.clock,
         batch: u32::from(setup.batch),
         waits: Waits::new(setup.activation, &setup.clock),
+        drained: false,
+        gives_way: false,
         now: 0,
         sampling: Sampling::default(),
         tick_at: 0,

@@ -1,6 +1,7 @@
 //! What the manager tells an instance, and what it answers. File descriptors travel beside the messages; an
 //! `FdIndex` says which of them is meant.
 
+use crate::split::Dispatch;
 use chainline_nf::Declared;
 use chainline_shm::{Clock, PageKind, PageLayout};
 use chainline_storage::StorageReport;
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Raised whenever anything here or in `chainline-shm` changes its layout.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 7;
 
 /// An index into the file descriptors sent along.
 pub type FdIndex = usize;
@@ -24,6 +25,8 @@ pub struct Setup {
     pub dir: PathBuf,
     /// The NFs to build.
     pub nfs: Vec<NfSetup>,
+    /// Instances with the same NFs, itself counted.
+    pub replicas: usize,
     /// The tenant's packet buffers.
     pub region: RegionSetup,
     /// Doorbells of this instance and its neighbours.
@@ -34,6 +37,9 @@ pub struct Setup {
     pub queues: Vec<QueueSetup>,
     /// Output queues.
     pub outs: Vec<OutSetup>,
+    /// Sets of output queues to the replicas of an NF. Where an output queue is named, the numbers from `outs.len()` on
+    /// mean these.
+    pub splits: Vec<SplitSetup>,
     /// Which output queue takes dropped packets back to the manager.
     pub return_out: usize,
     /// Whether a packet is taken only if every queue that it may need has room. Without, what does not fit into the
@@ -118,7 +124,7 @@ pub struct QueueSetup {
     pub weight: u32,
     /// The NFs to call, one after the other.
     pub stages: Vec<StageSetup>,
-    /// The output queue after the last stage.
+    /// The output queue, or the split, after the last stage.
     pub next: usize,
 }
 
@@ -127,7 +133,7 @@ pub struct QueueSetup {
 pub struct StageSetup {
     /// Index into [`Setup::nfs`].
     pub nf: usize,
-    /// The output queue of each divert target.
+    /// The output queue, or the split, of each divert target.
     pub divert: Vec<usize>,
 }
 
@@ -142,10 +148,21 @@ pub struct OutSetup {
     pub wake_at: u32,
     /// Each packet is: the consumer goes before this instance.
     pub urgent: bool,
+    /// The consumer needs the core that this instance runs on: with less than a burst to do, this one gives way to it.
+    pub same_core: bool,
     /// Chain and hop written into descriptors: they change on a divert.
     pub chain: u16,
     /// See `chain`.
     pub hop: u8,
+}
+
+/// The output queues of the replicas of an NF.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SplitSetup {
+    /// Which packets come to the same one.
+    pub dispatch: Dispatch,
+    /// By replica.
+    pub outs: Vec<usize>,
 }
 
 /// The instance's answer to [`Setup`].

@@ -46,9 +46,12 @@ impl Producer {
         worth_waking(w) && self.wake(bell, w)
     }
 
+    /// Of a consumer that is asleep it is known how many packets wait: it takes none. What was known before may be from
+    /// before its last turn.
     #[inline]
     fn wake(&self, bell: &Bell, w: Waiting) -> bool {
-        bell.is_asleep() && worth_waking(Waiting { stalled: self.consumer_is_stalled(), ..w }) && bell.ring()
+        let now = || Waiting { packets: self.ring().len(), stalled: self.consumer_is_stalled(), ..w };
+        bell.is_asleep() && worth_waking(now()) && bell.ring()
     }
 
     /// Whether half of the queue is free: then a producer that ran out of room goes on, for long.

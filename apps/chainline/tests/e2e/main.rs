@@ -22,6 +22,7 @@ mod nat;
 mod new_nf;
 mod references;
 mod reload;
+mod replicas;
 mod restructure;
 mod rivals;
 mod router;

@@ -123,8 +123,9 @@ fn hop(isolation: &str) {
 
     // The ledger has been judged.
     let report = chain.finish();
-    for chain in ["from-a", "from-b"] {
-        assert!(report["chains"][chain]["transmitted"].as_u64() > Some(1000), "{chain}: {report:#}");
+    // How many segments one acknowledgement is for is the receiver's business.
+    for (chain, least) in [("from-a", 1000), ("from-b", 10)] {
+        assert!(report["chains"][chain]["transmitted"].as_u64() > Some(least), "{chain}: {report:#}");
     }
     // What was an error went back as one and was not dropped; nothing came that nobody could read.
     let dropped = &report["ledger"]["dropped"];

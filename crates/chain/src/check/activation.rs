@@ -35,13 +35,25 @@ fn polls(c: &mut Check<'_>) {
         .map(|group| group.iter().filter_map(|i| c.spec.nfs.get_index(*i)).map(|(n, nf)| (n.as_str(), nf)).collect())
         .filter(|group: &Vec<_>| group.iter().any(|(name, _)| !c.visits(name).is_empty()))
         .collect();
-    let places: Vec<Vec<usize>> = groups.iter().map(|g| cores::of(g.iter().map(|(_, nf)| *nf), &base)).collect();
-    let shared = cores::shared(manager, &places.iter().map(Vec::as_slice).collect::<Vec<_>>());
-    for (group, shared) in groups.iter().zip(shared) {
+    let replicas = groups.iter().map(|g| (fuse::replicas(g.iter().map(|(_, nf)| *nf)), g));
+    let instances: Vec<(&Vec<_>, Vec<usize>)> = replicas
+        .flat_map(|(n, g)| {
+            let cores = cores::of(g.iter().map(|(_, nf)| *nf), &base);
+            (0..n).map(move |k| (g, cores::of_replica(&cores, k, n)))
+        })
+        .collect();
+    let shared = cores::shared(manager, &instances.iter().map(|(_, cores)| cores.as_slice()).collect::<Vec<_>>());
+    let mut said = None;
+    for ((group, _), shared) in instances.iter().zip(shared) {
         let Some((first, _)) = group.first() else { continue };
-        if !shared || inherit::activation(c.spec, group.iter().map(|(_, nf)| *nf), true) != plan::Activation::Poll {
+        // Once for all replicas.
+        if !shared
+            || said == Some(first)
+            || inherit::activation(c.spec, group.iter().map(|(_, nf)| *nf), true) != plan::Activation::Poll
+        {
             continue;
         }
+        said = Some(first);
         let own = group.iter().map(|(n, _)| format!("spec.nfs.{n}.activation")).find(|path| c.file.source.has(path));
         let place = c.at(&own.unwrap_or_else(|| "spec.defaults.activation".to_owned()));
         let message = format!(

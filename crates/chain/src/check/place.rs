@@ -3,11 +3,12 @@
 use super::Check;
 use crate::diag::Diagnostic;
 use crate::fuse;
-use crate::model::{Isolation, Nf, Policy};
+use crate::model::{Isolation, MAX_NFS, Nf, Policy};
 
 pub(super) fn check(c: &mut Check<'_>) {
     tenants(c);
     fused(c);
+    replicas(c);
     cores(c);
     inherited(c);
     kinds(c);
@@ -72,6 +73,34 @@ fn fused(c: &mut Check<'_>) {
         agree(c, &members, "batch", |nf| nf.batch);
         agree(c, &members, "activation", |nf| nf.activation);
         agree(c, &members, "spin_us", |nf| nf.spin_us);
+        agree(c, &members, "replicas", |nf| nf.replicas);
+        agree(c, &members, "dispatch", |nf| nf.dispatch);
+    }
+}
+
+/// What is said of dispatching needs somebody to dispatch to; and there are so many instances in all.
+fn replicas(c: &mut Check<'_>) {
+    let mut instances = 0;
+    for group in fuse::groups(c.spec) {
+        let members: Vec<(&str, &Nf)> =
+            group.iter().filter_map(|i| c.spec.nfs.get_index(*i)).map(|(n, nf)| (n.as_str(), nf)).collect();
+        if members.iter().any(|(name, _)| !c.visits(name).is_empty()) {
+            instances += fuse::replicas(members.iter().map(|(_, nf)| *nf));
+        }
+        if members.iter().any(|(_, nf)| nf.replicas.is_some()) {
+            continue;
+        }
+        if let Some((name, _)) = members.iter().find(|(_, nf)| nf.dispatch.is_some()) {
+            let message = format!("found `dispatch` of `{name}` without `replicas`, expected both");
+            let help = "with `replicas: 2` its packets are dealt out to two instances";
+            c.push(Diagnostic::error(c.at(&format!("spec.nfs.{name}.dispatch")), message).help(help));
+        }
+    }
+    if instances > MAX_NFS {
+        c.error(
+            "spec.nfs",
+            format!("the NFs with all their replicas are {instances} instances, expected at most {MAX_NFS}"),
+        );
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Decoder;
 use super::fields::Fields;
 use super::spec::{ISOLATION, queue};
-use crate::model::{Activation, BATCH, Core, MAX_DIVERT, Nf, Policy, SPIN_US, Sched, Weight};
+use crate::model::{Activation, BATCH, Core, Dispatch, MAX_DIVERT, Nf, Policy, REPLICAS, SPIN_US, Sched, Weight};
 use crate::tree::{Node, Value};
 
 /// One NF. One that is no map is left out and noted.
@@ -23,6 +23,8 @@ pub(super) fn nf(d: &mut Decoder, name: &str, node: &Node) -> Option<Nf> {
         divert: f.optional(d, "divert", divert).unwrap_or_default(),
         batch: f.optional(d, "batch", |d, n| d.int(n, BATCH)),
         queue: f.optional(d, "queue", queue),
+        replicas: f.optional(d, "replicas", |d, n| d.int(n, REPLICAS)),
+        dispatch: f.optional(d, "dispatch", |d, n| d.word(n, Dispatch::WORDS)),
     };
     f.finish(d);
     Some(nf)

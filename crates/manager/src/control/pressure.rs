@@ -134,8 +134,8 @@ impl Pressure {
             return None;
         }
         let (origins, _) = Origins::of(plan);
-        let instances: Vec<Vec<usize>> = plan.chains.iter().map(|c| path(plan, c)).collect();
-        let target = |c: usize| spec.target_us.unwrap_or(TARGET_US.max(TARGET_US_A_HOP * instances[c].len() as f64));
+        let (instances, lengths): (Vec<_>, Vec<_>) = plan.chains.iter().map(|c| path(plan, c)).unzip();
+        let target = |c: usize| spec.target_us.unwrap_or(TARGET_US.max(TARGET_US_A_HOP * lengths[c] as f64));
         let edge = |(e, p): (usize, &chainline_chain::plan::EdgePlan)| Edge {
             marks: {
                 let target = origins[e].chains().map(|c| target(c.into())).fold(0.0, f64::max);
@@ -155,7 +155,7 @@ impl Pressure {
         }
         let groups = groups(plan);
         let chains = (0..plan.chains.len()).map(|c| {
-            let instances = instances[c].clone();
+            let instances: Vec<usize> = instances[c].clone();
             let bursts = instances.iter().map(|i| u64::from(plan.instances[*i].batch)).sum::<u64>();
             let (group, most) = (groups[c], most[c]);
             Chain {
@@ -305,11 +305,13 @@ fn wake(bell: &Bell) {
     }
 }
 
-/// The instances on a path, each as often as it is entered.
-fn path(plan: &Plan, chain: &ChainPlan) -> Vec<usize> {
-    let mut instances: Vec<usize> = chain.hops.iter().map(|nf| plan.nfs[*nf].instance).collect();
-    instances.dedup();
-    instances
+/// The instances on a path, each as often as it is entered, with all replicas of each; and how many of them a packet
+/// visits.
+fn path(plan: &Plan, chain: &ChainPlan) -> (Vec<usize>, usize) {
+    let mut hops = chain.hops.clone();
+    hops.dedup_by_key(|nf| plan.nfs[*nf].instance);
+    let all = hops.iter().flat_map(|nf| plan.replicas_of(*nf)).map(|nf| plan.nfs[nf].instance);
+    (all.collect(), hops.len())
 }
 
 /// Finds the input queues from which packets can come to each queue: against the paths and diverts, which have no circle.
@@ -317,8 +319,7 @@ fn upstream(plan: &Plan, edges: &mut [Edge]) {
     let mut feeds: Vec<Vec<(usize, usize)>> = vec![Vec::new(); plan.edges.len()];
     for (i, instance) in plan.instances.iter().enumerate() {
         for (q, queue) in instance.queues.iter().enumerate() {
-            let to = std::iter::once(&queue.next).chain(queue.stages.iter().flat_map(|s| &s.divert));
-            to.for_each(|&e| feeds[e].push((i, q)));
+            queue.outs().for_each(|e| feeds[e].push((i, q)));
         }
     }
     for (e, edge) in edges.iter_mut().enumerate() {
@@ -340,7 +341,8 @@ fn upstream(plan: &Plan, edges: &mut [Edge]) {
 fn groups(plan: &Plan) -> Vec<usize> {
     let cores: Vec<Vec<usize>> = plan.instances.iter().map(|i| i.cores.clone()).collect();
     let meets = meeting(&cores);
-    let own = |c: usize| plan.chains[c].hops.iter().map(|nf| meets[plan.nfs[*nf].instance]);
+    let replicas = |nf: &usize| plan.replicas_of(*nf);
+    let own = |c: usize| plan.chains[c].hops.iter().flat_map(replicas).map(|nf| meets[plan.nfs[nf].instance]);
     // A chain on several groups of cores joins them.
     let mut group: Vec<usize> = (0..cores.len()).collect();
     for c in 0..plan.chains.len() {

@@ -83,8 +83,8 @@ pub struct Sources {
     pub plan: Arc<Plan>,
     pub fabric: Arc<Fabric>,
     pub gauges: Arc<[ChainGauge]>,
-    /// The instance and its queue that each chain's packets enter by.
-    entries: Vec<Option<(usize, usize)>>,
+    /// The instances and their queues that each chain's packets enter by: several with replicas.
+    entries: Vec<Vec<(usize, usize)>>,
 }
 
 impl Sources {
@@ -95,7 +95,8 @@ impl Sources {
         });
         let mut of_edge = vec![None; plan.edges.len()];
         queues.for_each(|(edge, place)| of_edge[edge] = Some(place));
-        let entries = plan.chains.iter().map(|c| of_edge[c.entry]).collect();
+        let entries =
+            plan.chains.iter().map(|c| c.entry.edges().iter().filter_map(|e| of_edge[*e]).collect()).collect();
         Self { plan, fabric, gauges, entries }
     }
 }
@@ -189,10 +190,17 @@ impl Readings {
             let own = self.instances[i].queues[q].per_second();
             taken += own;
             let offered = self.chains[queue.chain].offered_pps;
-            arriving += match from.entries[queue.chain] {
-                Some(entry) if entry == (i, q) => offered.max(own),
-                Some((j, p)) => own * overload(offered, self.instances[j].queues[p].per_second()),
-                None => own,
+            let entries = &from.entries[queue.chain];
+            let rate = |&(j, p): &(usize, usize)| self.instances[j].queues[p].per_second();
+            arriving += match entries.as_slice() {
+                [] => own,
+                [entry] if *entry == (i, q) => offered.max(own),
+                [entry] => own * overload(offered, rate(entry)),
+                // How much was offered to each replica nobody counted: as they take, it is thought to come.
+                several => match several.iter().map(rate).sum::<f64>() {
+                    0.0 if several.contains(&(i, q)) => offered / several.len() as f64,
+                    all => own * overload(offered, all),
+                },
             };
         }
         let mut sum = 0.0;

@@ -72,7 +72,7 @@ impl Dataplane {
         loop {
             let before = chains.clone();
             for q in self.plan.instances.iter().flat_map(|i| &i.queues) {
-                for &d in q.stages.iter().flat_map(|s| &s.divert) {
+                for d in q.stages.iter().flat_map(|s| &s.divert).flat_map(|way| way.edges().iter().copied()) {
                     let target = self.plan.edges[d].chain;
                     let either = chains[q.chain] || chains[target];
                     (chains[q.chain], chains[target]) = (either, either);

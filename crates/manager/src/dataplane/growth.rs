@@ -4,7 +4,8 @@
 //! appended, and what is gone leaves a part that does nothing.
 
 use super::egress::Egress;
-use super::ingress::{Entry, Gate, Ingress};
+use super::entry::{Entry, Gate, Lane, Replicas};
+use super::ingress::Ingress;
 use super::ledger::{ChainLedger, PortLedger};
 use super::origins::Origins;
 use super::{Dataplane, ENTRY_BURST, InstanceView};
@@ -13,7 +14,8 @@ use crate::control::ChainGauge;
 use crate::fabric::Fabric;
 use crate::ports::Port;
 use chainline_chain::model::Match;
-use chainline_chain::plan::{End, Plan};
+use chainline_chain::plan::{End, Plan, Way};
+use chainline_runtime::split::Dealer;
 use chainline_shm::{Consumer, Producer};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -71,19 +73,37 @@ pub struct Thinning {
     pub instances: Vec<usize>,
 }
 
-/// The entry of a chain.
-pub(super) fn entry(plan: &Plan, fabric: &Fabric, gauges: &[ChainGauge], chain: usize) -> Entry {
-    let c = &plan.chains[chain];
-    let edge = &plan.edges[c.entry];
-    let bell = match edge.to {
+/// A queue by which packets enter a chain.
+fn lane(plan: &Plan, fabric: &Fabric, edge: usize) -> Lane {
+    let e = &plan.edges[edge];
+    let bell = match e.to {
         End::Instance(i) => Some(fabric.bells[i].clone()),
         End::Port(_) => None,
     };
-    Entry {
-        producer: Producer::attach(fabric.rings[c.entry].clone()),
+    Lane {
+        edge,
+        producer: Producer::attach(fabric.rings[edge].clone()),
         bell,
-        wake_at: crate::fabric::wake_at(plan, ENTRY_BURST, edge.capacity),
-        urgent: crate::fabric::urgent(plan, edge),
+        wake_at: crate::fabric::wake_at(plan, ENTRY_BURST, e.capacity),
+        urgent: crate::fabric::urgent(plan, e),
+        down: false,
+    }
+}
+
+/// The entry of a chain.
+pub(super) fn entry(plan: &Plan, fabric: &Fabric, gauges: &[ChainGauge], chain: usize) -> Entry {
+    let c = &plan.chains[chain];
+    let (first, others) = match &c.entry {
+        Way::To(edge) => (*edge, None),
+        Way::Among { dispatch, edges } => {
+            let dealer = Dealer::new(crate::fabric::dispatch_of(*dispatch), edges.len());
+            let lanes = edges.iter().skip(1).map(|e| lane(plan, fabric, *e)).collect();
+            (edges.first().copied().unwrap_or_default(), Some(Replicas { dealer, lanes }))
+        }
+    };
+    Entry {
+        lane: lane(plan, fabric, first),
+        replicas: others,
         tenant: fabric.tenant_of(plan, chain),
         advice: gauges[chain].advice.clone(),
         advised: u64::MAX,
@@ -140,7 +160,8 @@ pub fn ingress(plan: &Plan, fabric: &Fabric) -> Result<Vec<Ingress>, String> {
         let matches: Vec<(u16, &Match)> = chains.iter().map(|&c| (c as u16, &plan.chains[c].matches)).collect();
         let classifier =
             Classifier::new(&matches).map_err(|e| format!("the rules of port {}: {e}", plan.ports[port].name))?;
-        all.push(Ingress::new(port, chains, classifier, crate::home_of(plan, fabric, port)));
+        let split = chains.iter().any(|&c| matches!(plan.chains[c].entry, Way::Among { .. }));
+        all.push(Ingress::new(port, chains, classifier, crate::home_of(plan, fabric, port), split));
     }
     Ok(all)
 }

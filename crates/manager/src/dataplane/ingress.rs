@@ -1,14 +1,13 @@
 //! Packets in: from a port, past the classifier, into a chain or shed.
 
 use super::Dataplane;
+use super::entry::{Entry, Gate};
 use crate::buffers::Buffers;
 use crate::classifier::Classifier;
-use crate::control::Advice;
 use crate::ports::{Frame, Frames, PORT_BURST};
 use arrayvec::ArrayVec;
 use chainline_packet::{Layers, flow_hash, parse};
-use chainline_shm::{Bell, BufId, Desc, HEADROOM, Producer};
-use std::sync::Arc;
+use chainline_shm::{BufId, Desc, HEADROOM};
 
 /// A port that chains begin at.
 pub struct Ingress {
@@ -17,76 +16,17 @@ pub struct Ingress {
     classifier: Classifier,
     /// The tenant in whose buffers the port puts packets; others' are copied on.
     home: usize,
+    /// Whether any chain's first NF has replicas.
+    split: bool,
     frames: Frames,
     parsed: ArrayVec<(Layers, u32), PORT_BURST>,
     unused: ArrayVec<u32, PORT_BURST>,
 }
 
 impl Ingress {
-    pub fn new(port: usize, chains: Vec<usize>, classifier: Classifier, home: usize) -> Self {
+    pub fn new(port: usize, chains: Vec<usize>, classifier: Classifier, home: usize, split: bool) -> Self {
         let (frames, parsed, unused) = (ArrayVec::new(), ArrayVec::new(), ArrayVec::new());
-        Self { port, chains, classifier, home, frames, parsed, unused }
-    }
-}
-
-/// The entry of a chain.
-pub(crate) struct Entry {
-    pub producer: Producer,
-    /// Of the first instance; none when the chain has no NF.
-    pub bell: Option<Bell>,
-    /// Packets that are worth waking it for, and whether each is.
-    pub wake_at: u32,
-    pub urgent: bool,
-    pub tenant: usize,
-    /// What the control loop advises.
-    pub advice: Arc<Advice>,
-    /// Most packets inside at once, as it advised when last asked: within a burst that is not to change.
-    pub advised: u64,
-    /// Most packets inside at once, as the file says.
-    pub limit: u64,
-    /// Packets inside now.
-    pub inside: u64,
-    /// Nothing is admitted: an audit runs, or an NF of the chain is down.
-    pub paused: bool,
-    /// An NF of the chain has been down for long.
-    pub down: bool,
-    pub gate: Gate,
-}
-
-/// Whether a chain is in force.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Gate {
-    /// It admits what there is room for.
-    Open,
-    /// It is about to go, or to come, or has gone: it admits nothing, and what cannot wait is dropped as reconfigured.
-    Changing,
-}
-
-impl Entry {
-    /// Asks what the control loop advises.
-    #[inline]
-    pub fn heed(&mut self) {
-        self.advised = self.advice.limit();
-    }
-
-    /// Packets that could be admitted now, at most `want`.
-    #[inline]
-    fn room(&mut self, want: u32) -> u32 {
-        if self.paused {
-            return 0;
-        }
-        let limit = self.limit.min(self.advised);
-        let limit = u32::try_from(limit.saturating_sub(self.inside)).unwrap_or(u32::MAX);
-        self.producer.room(want).min(limit).min(want)
-    }
-
-    /// Shows what was pushed, and wakes the first instance if that is worth it.
-    #[inline]
-    fn publish(&mut self) {
-        match &self.bell {
-            Some(bell) => self.producer.publish_to(bell, self.wake_at, self.urgent),
-            None => self.producer.publish(),
-        };
+        Self { port, chains, classifier, home, split, frames, parsed, unused }
     }
 }
 
@@ -123,20 +63,29 @@ impl Dataplane {
         let n = frames.len();
         ingress.unused.clear();
         if let Some(c) = ingress.classifier.only() {
-            if frames[0].hash.is_none() {
+            if frames[0].hash.is_none() || ingress.split {
                 Self::parse_all(ingress, &mut tenants[ingress.home]);
             }
             let c = usize::from(c);
             // The usual case: one chain, its buffers are the port's, and no window begins or ends within the burst.
             let (first, last) = (ingress.frames[0].at, ingress.frames[n - 1].at);
-            if entries[c].tenant == ingress.home && ledger.span.has(first) == ledger.span.has(last) {
+            let within = ledger.span.has(first) == ledger.span.has(last);
+            if entries[c].tenant == ingress.home && within && !ingress.split {
                 let (entry, count) = (&mut entries[c], ledger.account(c, first));
                 let room = entry.room(n as u32) as usize;
                 for f in &ingress.frames[..room] {
                     let buf = tenants[ingress.home].admit(f.index, c as u16, f.at);
                     count.received_bytes += u64::from(f.len);
                     let hash = f.hash.unwrap_or(0);
-                    entry.producer.push(Desc { buf, off: f.off, len: f.len, chain: c as u16, hop: 0, tag: 0, hash });
+                    entry.lane.producer.push(Desc {
+                        buf,
+                        off: f.off,
+                        len: f.len,
+                        chain: c as u16,
+                        hop: 0,
+                        tag: 0,
+                        hash,
+                    });
                 }
                 entry.inside += room as u64;
                 for f in &ingress.frames[room..] {
@@ -148,18 +97,17 @@ impl Dataplane {
                     Gate::Open => count.shed += (n - room) as u64,
                     Gate::Changing => count.reconfigured += (n - room) as u64,
                 }
-                entry.publish();
+                entry.lane.publish();
             } else {
-                (0..n).for_each(|k| Self::admit(ingress, entries, tenants, ledger, k, Some(c)));
+                Self::admit_all(ingress, entries, tenants, ledger, std::iter::repeat_n(Some(c), n));
                 entries[c].publish();
             }
         } else {
             Self::parse_all(ingress, &mut tenants[ingress.home]);
             let mut chains = [None; PORT_BURST];
             ingress.classifier.classify(&ingress.parsed, &mut chains[..n]);
-            for (k, chain) in chains[..n].iter().enumerate() {
-                Self::admit(ingress, entries, tenants, ledger, k, chain.map(usize::from));
-            }
+            let chains = chains[..n].iter().map(|c| c.map(usize::from));
+            Self::admit_all(ingress, entries, tenants, ledger, chains);
             ingress.chains.iter().for_each(|&c| entries[c].publish());
         }
         if !ingress.unused.is_empty() {
@@ -181,8 +129,24 @@ impl Dataplane {
         }
     }
 
-    /// Admits frame `k` to `chain`, or counts why not.
-    fn admit(
+    /// Admits each frame to the chain that it belongs to, or counts why not.
+    #[inline]
+    fn admit_all(
+        ingress: &mut Ingress,
+        entries: &mut [Entry],
+        tenants: &mut [Buffers],
+        ledger: &mut super::Ledger,
+        chains: impl Iterator<Item = Option<usize>>,
+    ) {
+        if ingress.split {
+            chains.enumerate().for_each(|(k, c)| Self::admit::<true>(ingress, entries, tenants, ledger, k, c));
+        } else {
+            chains.enumerate().for_each(|(k, c)| Self::admit::<false>(ingress, entries, tenants, ledger, k, c));
+        }
+    }
+
+    /// Admits frame `k` to `chain`, or counts why not. `SPLIT`: some chain's first NF has replicas.
+    fn admit<const SPLIT: bool>(
         ingress: &mut Ingress,
         entries: &mut [Entry],
         tenants: &mut [Buffers],
@@ -201,18 +165,19 @@ impl Dataplane {
         let (entry, count) = (&mut entries[c], ledger.account(c, f.at));
         count.received += 1;
         count.received_bytes += u64::from(f.len);
-        if entry.room(1) == 0 {
-            match entry.gate {
+        let (tenant, gate) = (entry.tenant, entry.gate);
+        let Some(lane) = entry.lane_for::<SPLIT>(ingress.parsed.get(k).map(|p| &p.0)) else {
+            match gate {
                 Gate::Open => count.shed += 1,
                 Gate::Changing => count.reconfigured += 1,
             }
             ingress.unused.push(f.index);
             return;
-        }
+        };
         let (mut index, mut off) = (f.index, f.off);
-        if entry.tenant != ingress.home {
+        if tenant != ingress.home {
             ingress.unused.push(f.index);
-            match copy_to(tenants, ingress.home, entry.tenant, &f) {
+            match copy_to(tenants, ingress.home, tenant, &f) {
                 Some(i) => (index, off) = (i, HEADROOM),
                 None => {
                     count.no_buffer += 1;
@@ -220,9 +185,9 @@ impl Dataplane {
                 }
             }
         }
-        let buf = tenants[entry.tenant].admit(index, c as u16, f.at);
+        let buf = tenants[tenant].admit(index, c as u16, f.at);
         let hash = f.hash.unwrap_or(0);
-        entry.producer.push(Desc { buf, off, len: f.len, chain: c as u16, hop: 0, tag: 0, hash });
+        lane.producer.push(Desc { buf, off, len: f.len, chain: c as u16, hop: 0, tag: 0, hash });
         entry.inside += 1;
     }
 }

@@ -302,14 +302,16 @@ impl Ledger {
         let (mut tag, hop) = (desc.tag, usize::from(desc.hop));
         let alleged = plan.chains.get(usize::from(desc.chain)).and_then(|c| c.hops.get(hop)).copied();
         let hosted = &plan.instances[instance].nfs;
-        let nf = alleged.filter(|nf| hosted.contains(nf)).unwrap_or_else(|| {
+        // A path names the first of an NF's replicas.
+        let own = |nf: usize| hosted.iter().copied().find(|h| *h == nf || plan.nfs[*h].first == nf);
+        let nf = alleged.and_then(own).unwrap_or_else(|| {
             tag = TAG_BAD_VERDICT;
             hosted[0]
         });
         self.nf_drops[nf][usize::from(tag)] += 1;
         let hops = &plan.chains[usize::from(chain)].hops;
         // After a divert the packet may end at an NF that its own chain does not have: its last hop stands for that.
-        let place = hops.iter().position(|h| *h == nf).unwrap_or(hops.len() - 1);
+        let place = hops.iter().position(|h| *h == plan.nfs[nf].first).unwrap_or(hops.len() - 1);
         self.account(usize::from(chain), at).drops[place * 256 + usize::from(tag)] += 1;
     }
 }

@@ -6,6 +6,7 @@
 
 mod audit;
 mod egress;
+mod entry;
 mod growth;
 mod idle;
 mod ingress;
@@ -27,7 +28,7 @@ use audit::Audit;
 use chainline_chain::plan::Plan;
 use chainline_shm::{Bell, Clock, Consumer, Page, clock::ticks};
 use egress::Egress;
-use ingress::Entry;
+use entry::Entry;
 pub(crate) use origins::Origins;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};

@@ -43,14 +43,16 @@ impl Origins {
     /// For each edge and for the return queue of each instance.
     pub fn of(plan: &Plan) -> (Vec<Self>, Vec<Self>) {
         let mut edges: Vec<BTreeSet<u16>> = vec![BTreeSet::new(); plan.edges.len()];
-        plan.chains.iter().enumerate().for_each(|(c, chain)| _ = edges[chain.entry].insert(c as u16));
+        for (c, chain) in plan.chains.iter().enumerate() {
+            chain.entry.edges().iter().for_each(|e| _ = edges[*e].insert(c as u16));
+        }
         // Along the paths and the diverts until nothing new comes anywhere.
         let mut changed = true;
         while changed {
             changed = false;
             for q in plan.instances.iter().flat_map(|i| &i.queues) {
                 let from = edges[q.edge].clone();
-                for &to in std::iter::once(&q.next).chain(q.stages.iter().flat_map(|s| &s.divert)) {
+                for to in q.outs() {
                     let before = edges[to].len();
                     edges[to].extend(&from);
                     changed |= edges[to].len() > before;

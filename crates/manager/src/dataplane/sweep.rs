@@ -1,6 +1,6 @@
 //! Everything that need not be done for each packet, every 50 µs: commands, forgotten sleepers, liars, the dead.
 
-use super::ingress::Gate;
+use super::entry::Gate;
 use super::{Command, Dataplane, Event};
 use chainline_chain::plan::InstancePlan;
 use chainline_shm::handover::{Waiting, worth_waking};
@@ -183,7 +183,12 @@ impl Dataplane {
             self.instances[i].long_down = true;
             for q in 0..self.plan.instances[i].queues.len() {
                 let queue = &self.plan.instances[i].queues[q];
-                (self.entries[queue.chain].paused, self.entries[queue.chain].down) = (true, true);
+                let entry = &mut self.entries[queue.chain];
+                // Other replicas of a chain's first NF go on.
+                let first = entry.lanes().find(|l| l.edge == queue.edge).map(|lane| lane.down = true).is_some();
+                if !first || entry.lanes().all(|l| l.down) {
+                    (entry.paused, entry.down) = (true, true);
+                }
                 let ring = &self.fabric.rings[queue.edge];
                 let drain = self.drains[queue.edge].get_or_insert_with(|| Consumer::attach(ring.clone()));
                 let tenant = self.entries[queue.chain].tenant;
@@ -210,8 +215,17 @@ impl Dataplane {
     pub(super) fn unpause(&mut self) {
         let audited = |c: usize| self.audit.as_ref().is_some_and(|a| a.covers(c));
         for (c, e) in self.entries.iter_mut().enumerate() {
-            let serves = |plan: &InstancePlan| plan.queues.iter().any(|q| q.chain == c);
-            let down = self.plan.instances.iter().zip(&self.instances).any(|(plan, v)| v.long_down && serves(plan));
+            let lanes = self.plan.chains[c].entry.edges();
+            // By another queue than one of the entry, where the chain would go on by the others.
+            let serves = |plan: &InstancePlan| plan.queues.iter().any(|q| q.chain == c && !lanes.contains(&q.edge));
+            let all = || self.plan.instances.iter().zip(&self.instances);
+            let inner = all().any(|(plan, v)| v.long_down && serves(plan));
+            let mut shut = 0;
+            for lane in e.lanes() {
+                lane.down = all().any(|(_, v)| v.long_down && v.inputs.contains(&lane.edge));
+                shut += usize::from(lane.down);
+            }
+            let down = inner || shut == lanes.len();
             (e.paused, e.down) = (down || audited(c) || e.gate == Gate::Changing, down);
         }
     }

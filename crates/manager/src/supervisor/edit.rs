@@ -61,10 +61,10 @@ fn instances(of: &Target, plan: &Plan) -> Result<Vec<usize>, Fault> {
     let chains = || plan.chains_in_force().into_iter().map(move |c| &plan.chains[c]);
     let nfs = || (0..plan.nfs.len()).filter(move |n| plan.has_nf(*n)).map(move |n| &plan.nfs[n]);
     let mut all: Vec<usize> = match of {
-        Target::Nf(name) => nfs().filter(|n| n.name == *name).map(|n| n.instance).collect(),
+        Target::Nf(name) => nfs().filter(|n| n.base == *name).map(|n| n.instance).collect(),
         Target::Chain(name) => {
             let chains = chains().filter(|c| c.name == *name);
-            chains.flat_map(|c| &c.hops).map(|nf| plan.nfs[*nf].instance).collect()
+            chains.flat_map(|c| &c.hops).flat_map(|nf| plan.replicas_of(*nf)).map(|nf| plan.nfs[nf].instance).collect()
         }
         Target::Core(core) => nfs().map(|n| n.instance).filter(|&i| plan.instances[i].cores.contains(core)).collect(),
     };
@@ -72,7 +72,16 @@ fn instances(of: &Target, plan: &Plan) -> Result<Vec<usize>, Fault> {
     all.dedup();
     if all.is_empty() {
         return Err(match of {
-            Target::Nf(name) => missing("NF", name, nfs().map(|n| n.name.as_str())),
+            Target::Nf(name) => match nfs().find(|n| n.name == *name) {
+                Some(nf) => Fault::new(
+                    Word::Wrong,
+                    format!("found the replica `{name}`, expected the NF: its replicas are scheduled alike"),
+                )
+                .hint(format!("say `{}`", nf.base)),
+                None => {
+                    missing("NF", name, nfs().filter(|n| plan.nfs[n.first].name == n.name).map(|n| n.base.as_str()))
+                }
+            },
             Target::Chain(name) if chains().any(|c| c.name == *name) => Fault::new(
                 Word::Wrong,
                 format!("found the chain `{name}`, which has no NFs; expected one that has some"),
@@ -107,7 +116,7 @@ fn for_members(
     mut edit: impl FnMut(&mut Map<String, Value>),
 ) -> Result<(), Fault> {
     for nf in &plan.instances[instance].nfs {
-        let name = &plan.nfs[*nf].name;
+        let name = &plan.nfs[*nf].base;
         let found = file.pointer_mut("/spec/nfs").and_then(|n| n.get_mut(name)).and_then(Value::as_object_mut);
         edit(found.ok_or_else(|| missing("NF", name, std::iter::empty()))?);
     }

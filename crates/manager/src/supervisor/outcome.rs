@@ -116,7 +116,7 @@ fn drops(t: &Trial<'_>) -> BTreeMap<String, u64> {
         own.into_iter().for_each(|(why, n)| add(&plan.name, why, n));
         for (at, &n) in c.drops.iter().enumerate().filter(|(_, n)| **n > 0) {
             let nf = plan.hops[at / 256];
-            add(&t.plan.nfs[nf].name, &reason(declared(t, nf), at % 256), n);
+            add(&t.plan.nfs[nf].base, &reason(declared(t, nf), at % 256), n);
         }
     }
     drops

@@ -165,7 +165,7 @@ impl Supervisor<'_> {
         });
         let chains = plan.chains_in_force().into_iter().map(|c| &plan.chains[c]).map(|c| {
             let ends = [&plan.ports[c.ingress].name, &plan.ports[c.egress].name];
-            let hops = c.hops.iter().map(|n| &plan.nfs[*n].name);
+            let hops = c.hops.iter().map(|n| &plan.nfs[*n].base);
             ChainInfo {
                 name: c.name.clone(),
                 matches: serde_json::to_value(&c.matches).unwrap_or_default(),

@@ -265,7 +265,7 @@ fn words(old: &Plan, laid: &Overlay) -> Vec<String> {
         (laid.closed.iter().map(name).collect(), laid.opened.iter().map(name).collect());
     let hops = |plan: &Plan, c: usize| {
         let chain = &plan.chains[c];
-        let nfs = chain.hops.iter().map(|n| plan.nfs[*n].name.clone());
+        let nfs = chain.hops.iter().map(|n| plan.nfs[*n].base.clone());
         std::iter::once(plan.ports[chain.ingress].name.clone())
             .chain(nfs)
             .chain([plan.ports[chain.egress].name.clone()])

@@ -52,6 +52,7 @@ fn bench(nfs: Vec<Box<dyn NfObject>>, weights: &[u32], capacity: u32, batch: u32
         bell: Bell::create().unwrap(),
         wake_at: 32,
         urgent: false,
+        same_core: false,
         chain: 0,
         hop: 1,
     };
@@ -82,6 +83,7 @@ fn bench(nfs: Vec<Box<dyn NfObject>>, weights: &[u32], capacity: u32, batch: u32
         nfs,
         inlets,
         outlets,
+        splits: Vec::new(),
         return_out: RETURN,
         credit: true,
         slots: Slots::new(region),
@@ -92,6 +94,8 @@ fn bench(nfs: Vec<Box<dyn NfObject>>, weights: &[u32], capacity: u32, batch: u32
         clock: Clock::measure(Duration::ZERO),
         batch,
         waits: Waits::new(Activation::Wake, &Clock::measure(Duration::ZERO)),
+        drained: false,
+        gives_way: false,
         now: 0,
         sampling: Sampling::default(),
         tick_at: u64::MAX,
@@ -146,9 +150,9 @@ fn no_more_is_taken_than_fits() {
     assert_eq!((b.sinks[0].available(u32::MAX), b.host.inlets[0].consumer.available(u32::MAX)), (64, 64));
     // Half of the queue must be free before it goes on: it then runs for long.
     b.sinks[0].release(31);
-    assert!(!b.host.pass(0) && !b.host.may_go_on());
+    assert!(!b.host.pass(0) && !b.host.may_go_on(false));
     b.sinks[0].release(1);
-    assert!(b.host.may_go_on() && b.host.pass(0));
+    assert!(b.host.may_go_on(false) && b.host.pass(0));
 }
 
 #[test]
@@ -376,7 +380,7 @@ fn packets_are_taken_as_files_and_places_have_room_and_the_end_waits() {
     // Places for 16 packets, buffers for 20: 16 are taken, and no more until something is written.
     assert!(b.host.pass(0));
     assert_eq!((b.host.holds.held(), b.host.inlets[0].consumer.available(u32::MAX)), (16, 84));
-    assert!(!b.host.pass(0) && !b.host.may_go_on() && b.host.waits_for_files());
+    assert!(!b.host.pass(0) && !b.host.may_go_on(false) && b.host.waits_for_files());
     assert_eq!(b.host.page.status().io.load(Relaxed), 0);
     b.host.move_files();
     assert_eq!(b.host.page.status().io.load(Relaxed), 1);
@@ -385,7 +389,7 @@ fn packets_are_taken_as_files_and_places_have_room_and_the_end_waits() {
             let worked = b.host.pass(0) | b.host.move_files();
             if !worked {
                 // Sleeps, and asks for what is filling to be written.
-                b.host.idle();
+                b.host.idle(false);
             }
         }
     });
@@ -402,4 +406,118 @@ fn packets_are_taken_as_files_and_places_have_room_and_the_end_waits() {
     assert_eq!(written, "0123456789".repeat(100));
     let report = b.host.storage.finish().remove(0).unwrap();
     assert_eq!((report.files[0].bytes_written, report.files[0].errors), (1000, 0));
+}
+
+/// Writes an IPv4 UDP frame of a flow into a buffer.
+fn write_flow(host: &mut Host, index: u32, flow: u8) {
+    let mut loan = host.slots.open();
+    let frame = &mut loan.take(desc(index)).unwrap()[usize::from(HEADROOM)..][..60];
+    frame[12..14].copy_from_slice(&[8, 0]);
+    frame[14..38]
+        .copy_from_slice(&[0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, flow, 10, 0, 1, 1, 4, 0, 0, 53]);
+    frame[38..42].copy_from_slice(&[0, 26, 0, 0]);
+}
+
+/// A bench whose packets go to three replicas, dealt out by flow; the first one's queue is the bench's own.
+fn split(capacity: u32) -> (Bench, Vec<Consumer>) {
+    let mut b = bench(vec![nf(|_, _, _| Verdict::NEXT)], &[1], capacity, 32);
+    let mut others = Vec::new();
+    for _ in 0..2 {
+        let ring = Ring::create(64).unwrap();
+        let bell = Bell::create().unwrap();
+        let producer = Producer::attach(ring.clone());
+        b.host.outlets.push(Outlet { producer, bell, wake_at: 32, urgent: false, same_core: false, chain: 0, hop: 1 });
+        others.push(Consumer::attach(ring));
+    }
+    let dealer = crate::split::Dealer::new(crate::split::Dispatch::Flow, 3);
+    b.host.splits.push(crate::split::Split { dealer, outs: vec![1, 2, 3] });
+    let inlet = &mut b.host.inlets[0];
+    inlet.next = b.host.outlets.len();
+    (inlet.outs, inlet.needs) = (vec![0, 1, 2, 3], vec![0, 1, 2, 3]);
+    (b, others)
+}
+
+#[test]
+fn a_flow_stays_with_its_replica_in_order_and_nothing_is_allocated() {
+    let (mut b, mut others) = split(64);
+    let mut seen: Vec<Vec<(u8, u32)>> = vec![Vec::new(); 3];
+    for round in 0..10u32 {
+        // Each flow has every sixteenth packet.
+        (0..48).for_each(|i| write_flow(&mut b.host, round * 48 + i, (i % 16) as u8));
+        fill(&mut b.sources[0], round * 48..round * 48 + 48);
+        let host = &mut b.host;
+        let spent = allocation_counter::measure(|| while host.pass(0) {});
+        assert_eq!(spent.count_total, 0);
+        let queues = std::iter::once(&mut b.sinks[0]).chain(&mut others);
+        for (seen, queue) in seen.iter_mut().zip(queues) {
+            seen.extend(drain(queue).into_iter().map(|i| ((i % 48 % 16) as u8, i)));
+        }
+    }
+    assert_eq!(seen.iter().map(Vec::len).sum::<usize>(), 480);
+    for (k, own) in seen.iter().enumerate() {
+        assert!(!own.is_empty(), "replica {k} has some of sixteen flows");
+        assert!(own.is_sorted_by_key(|(_, i)| *i), "in order");
+        for (other, theirs) in seen.iter().enumerate().filter(|(other, _)| *other != k) {
+            assert!(own.iter().all(|(flow, _)| theirs.iter().all(|(f, _)| f != flow)), "{k} and {other} share a flow");
+        }
+    }
+}
+
+#[test]
+fn a_packet_is_taken_only_with_room_for_it_at_every_replica() {
+    let (mut b, mut others) = split(256);
+    // All of one flow, so of one replica, whose queue of 64 nobody empties.
+    (0..200).for_each(|i| write_flow(&mut b.host, i, 7));
+    fill(&mut b.sources[0], 0..200);
+    while b.host.pass(0) {}
+    let mut queues: Vec<&mut Consumer> = std::iter::once(&mut b.sinks[0]).chain(&mut others).collect();
+    let full = queues.iter_mut().position(|q| q.available(1) > 0).unwrap();
+    let took = queues[full].available(u32::MAX);
+    assert!(took <= if full == 0 { 256 } else { 64 }, "{took}");
+    assert_eq!(b.back.available(1), 0, "nothing is dropped");
+    let first = drain(queues[full]);
+    while b.host.pass(0) {}
+    let then = drain(queues[full]);
+    assert_eq!(
+        first.iter().chain(&then).copied().collect::<Vec<_>>(),
+        (0..first.len() as u32 + then.len() as u32).collect::<Vec<_>>()
+    );
+    // Without credit the rest is dropped as it does not fit.
+    b.host.credit = false;
+    b.host.inlets[0].needs = vec![RETURN];
+    b.host.inlets[0].blocked = false;
+    while b.host.pass(0) {}
+    let last = drain(queues[full]).len() as u32;
+    let dropped = b.back.available(u32::MAX);
+    assert_eq!(first.len() as u32 + then.len() as u32 + last + dropped, 200);
+    assert!((0..dropped).all(|i| b.back.peek(i).tag == TAG_QUEUE_FULL));
+}
+
+/// An instance with crumbs to do rests for whoever it woke on its core, and goes on with a burst.
+#[test]
+fn gives_way_when_it_has_less_than_a_burst() {
+    let mut b = bench(vec![nf(|_, _, _| Verdict::NEXT)], &[1], 256, 32);
+    b.host.outlets[1].same_core = true;
+    let consumer = b.host.outlets[1].bell.clone();
+    let push = |b: &mut Bench, n: u32| {
+        for i in 0..n {
+            b.sources[0].push(desc(i));
+        }
+        b.sources[0].publish();
+    };
+    push(&mut b, 5);
+    assert!(b.host.pass(0) && b.host.gives_way(), "the next one is awake");
+    consumer.announce_sleep();
+    assert!(!b.host.gives_way(), "nobody waits");
+    consumer.stay_awake();
+    b.host.outlets[1].same_core = false;
+    assert!(!b.host.gives_way(), "it has a core of its own");
+    b.host.outlets[1].same_core = true;
+    push(&mut b, 40);
+    assert!(b.host.pass(0) && !b.host.gives_way(), "eight more were there before");
+    assert!(b.host.pass(0) && b.host.gives_way());
+    push(&mut b, 31);
+    assert!(!b.host.may_go_on(true) && b.host.may_go_on(false), "less than a burst");
+    push(&mut b, 1);
+    assert!(b.host.may_go_on(true), "a burst");
 }
