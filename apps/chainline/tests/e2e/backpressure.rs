@@ -56,7 +56,8 @@ fn bursts() {
   chains: [{{name: all, path: [in, quick, slow, out]}}]\n"
     ));
     assert_only_shed(&report, "all");
-    assert!(number(&report, "/chains/all/backpressure/throttles") >= 1, "{report:#}");
+    // Whether the loop that throttles looks within a burst is a matter of time; what does not fit is not.
+    assert!(number(&report, "/chains/all/shed") > number(&report, "/chains/all/transmitted"), "{report:#}");
 }
 
 /// Each packet is of a flow that nobody has seen.

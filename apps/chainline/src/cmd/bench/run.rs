@@ -37,7 +37,7 @@ A benchmark file, which measures four combinations:
 Measures: ndr, pdr, pdr-0.1, rfc2544, tst009, soak, mrr, lossless, latency, loss-curve, delay, back-to-back, reset, cpu,
 scheduling.
 Factors: frame_bytes, mix, flows, locality, working_set, nf, nfs, chain_length, placement, colocated, workers, batch,
-policy, sched, activation, mechanisms, variant, isolation, port, cpu_frequency, or the path of any field of the chain file (spec.defaults.queue).
+policy, sched, activation, mechanisms, variant, isolation, port, program, cpu_frequency, or the path of any field of the chain file (spec.defaults.queue).
 What each is: docs/benchmarking.md.
 
 Ctrl-C ends after the trial that is being made; what was measured is kept, and the command to go on is printed. After
