@@ -132,7 +132,10 @@ impl Fabric {
             }
             let e = &plan.edges[edge];
             let ring = RingSetup { fd: fds.add(self.rings[edge].mapping().fd()), capacity: e.capacity };
-            let wake_at = wake_at(plan, me.batch, e.capacity);
+            let wake_at = match e.to {
+                End::Port(_) if has_managers_core(plan, me) => e.capacity / 2,
+                _ => wake_at(plan, me.batch, e.capacity),
+            };
             let consumer_bell = bell(e.to, &mut fds);
             let (chain, urgent, same_core) = (e.chain as u16, urgent(plan, e), same_core(plan, e));
             outs.push(OutSetup { ring, consumer_bell, wake_at, urgent, same_core, chain, hop: e.hop });
@@ -140,7 +143,7 @@ impl Fabric {
         }
         let back = &self.returns[instance];
         let ring = RingSetup { fd: fds.add(back.mapping().fd()), capacity: back.capacity() };
-        let wake_at = u32::from(me.batch);
+        let wake_at = if has_managers_core(plan, me) { back.capacity() / 2 } else { u32::from(me.batch) };
         outs.push(OutSetup { ring, consumer_bell: 1, wake_at, urgent: false, same_core: false, chain: 0, hop: 0 });
 
         let (mut splits, mut split_of): (Vec<SplitSetup>, Vec<Way>) = (Vec::new(), Vec::new());
@@ -248,6 +251,13 @@ pub fn same_core(plan: &Plan, edge: &EdgePlan) -> bool {
     let [from, to] = [from, to].map(|i| &plan.instances[i]);
     let rank = |i: &InstancePlan| (real_time(i.sched.policy), i.sched.priority.unwrap_or(1));
     plan.mechanisms.backpressure() && from.cores.len() == 1 && from.cores == to.cores && rank(from) <= rank(to)
+}
+
+/// Whether an instance has the manager's core and no other. The manager rests for it, and is woken when it is done rather than
+/// for each burst. Not on a stock platform.
+#[must_use]
+pub fn has_managers_core(plan: &Plan, instance: &InstancePlan) -> bool {
+    plan.mechanisms.backpressure() && instance.cores == [plan.manager_core]
 }
 
 #[derive(Default)]

@@ -334,17 +334,30 @@ fn legend(bench: &Bench, case: &Case, figure: &Figure, view: &View, own_x: bool)
 pub fn label(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
-        Value::Array(items) => items.iter().map(label).collect::<Vec<_>>().join(" → "),
+        Value::Array(items) => match sizes(items) {
+            Some((least, most)) => format!("mix of {least} to {most} bytes"),
+            None => items.iter().map(label).collect::<Vec<_>>().join(" → "),
+        },
         Value::Object(map) if map.contains_key("policy") => {
             let slice = map.get("slice_us").and_then(Value::as_f64).map(|us| format!(" {} ms", us / 1e3));
             label(&map["policy"]) + &slice.unwrap_or_default()
         }
         Value::Object(map) => match map.get("name").or(map.get("kind")) {
             Some(name) => label(name),
-            None => value.to_string(),
+            None => match map.iter().next() {
+                Some((field, value)) if map.len() == 1 => format!("{field} {}", label(value)),
+                _ => value.to_string(),
+            },
         },
         value => value.to_string(),
     }
+}
+
+/// The smallest and the largest size, if it is a mix of sizes.
+fn sizes(items: &[Value]) -> Option<(u64, u64)> {
+    let sizes: Option<Vec<u64>> = items.iter().map(|i| i.get("frame_bytes")?.as_u64()).collect();
+    let sizes = sizes?;
+    Some((*sizes.iter().min()?, *sizes.iter().max()?))
 }
 
 fn add(lines: &mut Vec<Series>, name: String, x: X, value: f64, trials: &[usize]) {

@@ -38,10 +38,13 @@ pub fn base(base: &Base) -> Value {
         file["spec"] = json!({"ports": {"in": {"generator": base.generator}, "out": {"sink": {}}}, "nfs": {},
             "chains": [{"name": "all", "path": ["in", "out"]}]});
         set_path(&mut file, &base.nfs);
-        return file;
+    } else {
+        for generator in generators(&mut file) {
+            generator.extend(base.generator.clone());
+        }
     }
-    for generator in generators(&mut file) {
-        generator.extend(base.generator.clone());
+    if !base.defaults.is_empty() {
+        merge(&mut file["spec"]["defaults"], &Value::Object(base.defaults.clone()));
     }
     file
 }

@@ -92,6 +92,9 @@ pub struct Base {
     /// Fields of the generator, as in a chain file.
     #[serde(skip_serializing_if = "serde_json::Map::is_empty")]
     pub generator: serde_json::Map<String, Value>,
+    /// Fields of the chain file's `defaults`, besides those that it has.
+    #[serde(skip_serializing_if = "serde_json::Map::is_empty")]
+    pub defaults: serde_json::Map<String, Value>,
 }
 
 /// One section of the report.

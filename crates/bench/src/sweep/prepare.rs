@@ -123,6 +123,7 @@ impl Spec {
         // What the file leaves open is not to be fixed by its defaults: factors change these.
         if let Some(defaults) = file["spec"]["defaults"].as_object_mut() {
             defaults.retain(|field, _| file_says(&bytes, path, field));
+            defaults.extend(self.base.defaults.clone());
         }
         for (_, port) in file["spec"]["ports"].as_object_mut().into_iter().flatten() {
             if let Some(generator) = port.get_mut("generator").and_then(Value::as_object_mut) {

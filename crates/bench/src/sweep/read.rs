@@ -98,6 +98,9 @@ fn base(d: &mut Decoder, node: &Node) -> Option<Base> {
         generator: f
             .optional(d, "generator", |d, n| json_map(d, n, "a map of the generator's fields"))
             .unwrap_or_default(),
+        defaults: f
+            .optional(d, "defaults", |d, n| json_map(d, n, "a map of the chain file's `defaults`"))
+            .unwrap_or_default(),
     };
     let given: Vec<&str> = ["file", "spec", "nfs"].into_iter().filter(|name| f.node(name).is_some()).collect();
     let found = match given.as_slice() {

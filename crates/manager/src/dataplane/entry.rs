@@ -16,6 +16,11 @@ pub(crate) struct Lane {
     /// Packets that are worth waking it for, and whether each is.
     pub wake_at: u32,
     pub urgent: bool,
+    /// For fewer it is woken after a pause of so many ticks since it last was.
+    pub pause: u64,
+    pub pause_until: u64,
+    /// Packets were shown to it within the pause.
+    pub left: bool,
     /// The replica that empties it has been down for long: packets for it are shed, the others' are not.
     pub down: bool,
 }
@@ -23,11 +28,28 @@ pub(crate) struct Lane {
 impl Lane {
     /// Shows what was pushed, and wakes the instance if that is worth it.
     #[inline]
-    pub fn publish(&mut self) {
-        match &self.bell {
-            Some(bell) => self.producer.publish_to(bell, self.wake_at, self.urgent),
-            None => self.producer.publish(),
+    pub fn publish(&mut self, now: u64) {
+        let Some(bell) = &self.bell else {
+            self.producer.publish();
+            return;
         };
+        let paused = now < self.pause_until;
+        self.left |= paused;
+        if self.producer.publish_to(bell, self.wake_at, self.urgent || !paused) {
+            (self.pause_until, self.left) = (now + self.pause, false);
+        }
+    }
+
+    /// Wakes the instance for what it was not woken for, if the pause is over.
+    #[inline]
+    pub fn wake_if_due(&mut self, now: u64) {
+        if self.left && now >= self.pause_until {
+            self.left = false;
+            Bell::publish_fence();
+            if self.bell.as_ref().is_some_and(|bell| self.producer.hand_over(bell)) {
+                self.pause_until = now + self.pause;
+            }
+        }
     }
 
     /// Whether fewer packets wait in it. Looks at the consumer's index only if that may be.
@@ -143,8 +165,8 @@ impl Entry {
 
     /// Shows what was pushed, and wakes the first instances if that is worth it.
     #[inline]
-    pub fn publish(&mut self) {
-        self.lanes().for_each(Lane::publish);
+    pub fn publish(&mut self, now: u64) {
+        self.lanes().for_each(|lane| lane.publish(now));
     }
 }
 
@@ -196,7 +218,7 @@ spec:
             Some(())
         };
         let came = (0..n).map_while(|_| push(entry)).count();
-        entry.publish();
+        entry.publish(0);
         came
     }
 
@@ -229,6 +251,42 @@ spec:
             f.release(n);
         });
         assert_eq!((admit(&mut entry, &one, 1), admit(&mut entry, &zero, 1)), (0, 0));
+    }
+
+    /// Bursts of 32 always wake; less does once a pause, and what came within it when the pause is over.
+    #[test]
+    fn wakes_for_less_than_a_burst_are_a_pause_apart() {
+        let (mut entry, mut far, _) = entry();
+        let (lane, far) = (&mut entry.lane, &mut far[0]);
+        let bell = lane.bell.clone().unwrap();
+        lane.pause = 100;
+        let mut shown = |lane: &mut Lane, packets: u32, now: u64| {
+            bell.announce_sleep();
+            assert!(lane.producer.room(packets) >= packets);
+            (0..packets).for_each(|_| lane.producer.push(Desc::default()));
+            lane.publish(now);
+            lane.wake_if_due(now);
+            let wakes = !bell.is_asleep();
+            let n = far.available(100);
+            if wakes {
+                far.release(n);
+            }
+            wakes
+        };
+        assert!(shown(lane, 1, 100), "the first packet for long");
+        assert!(!shown(lane, 1, 101));
+        assert!(!shown(lane, 1, 199));
+        assert!(shown(lane, 0, 200), "the pause is over, and two wait");
+        assert!(!shown(lane, 0, 500), "nothing waits");
+        assert!(shown(lane, 5, 501));
+        assert!(shown(lane, 32, 502), "a burst");
+        assert!(!shown(lane, 31, 503));
+        assert!(shown(lane, 1, 504), "now it is one");
+        assert!(!shown(lane, 2, 505));
+        // Awake, it finds them itself.
+        bell.stay_awake();
+        lane.wake_if_due(604);
+        assert!(!lane.left);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::entry::{Entry, Gate, Lane, Replicas};
 use super::ingress::Ingress;
 use super::ledger::{ChainLedger, PortLedger};
 use super::origins::Origins;
-use super::{Dataplane, ENTRY_BURST, InstanceView};
+use super::{Dataplane, ENTRY_BURST, InstanceView, WAKE_PAUSE_NS};
 use crate::classifier::Classifier;
 use crate::control::ChainGauge;
 use crate::fabric::Fabric;
@@ -76,9 +76,9 @@ pub struct Thinning {
 /// A queue by which packets enter a chain.
 fn lane(plan: &Plan, fabric: &Fabric, edge: usize) -> Lane {
     let e = &plan.edges[edge];
-    let bell = match e.to {
-        End::Instance(i) => Some(fabric.bells[i].clone()),
-        End::Port(_) => None,
+    let (bell, neighbour) = match e.to {
+        End::Instance(i) => (Some(fabric.bells[i].clone()), crate::fabric::has_managers_core(plan, &plan.instances[i])),
+        End::Port(_) => (None, false),
     };
     Lane {
         edge,
@@ -86,6 +86,10 @@ fn lane(plan: &Plan, fabric: &Fabric, edge: usize) -> Lane {
         bell,
         wake_at: crate::fabric::wake_at(plan, ENTRY_BURST, e.capacity),
         urgent: crate::fabric::urgent(plan, e),
+        // One on this core runs when this loop rests, and not before, however often it is woken.
+        pause: if neighbour { 0 } else { fabric.clock.ticks_in(WAKE_PAUSE_NS) },
+        pause_until: 0,
+        left: false,
         down: false,
     }
 }
@@ -177,6 +181,7 @@ impl Dataplane {
         self.returns.extend(growth.returns);
         (self.edge_origins, self.return_origins) = (growth.edge_origins, growth.return_origins);
         self.instances.extend(growth.instances);
+        self.neighbours = super::giving_way::neighbours(&self.plan);
         self.drains.resize_with(self.plan.edges.len(), || None);
         self.ledger.chains.extend(growth.accounts);
         self.ledger.ports.resize(self.plan.ports.len(), PortLedger::default());

@@ -57,6 +57,13 @@ impl Dataplane {
         if nap.is_zero() {
             return;
         }
+        self.rest(nap);
+        // What was slept is no reason to skip the sweep.
+        self.sweep_at = self.sweep_at.min(ticks());
+    }
+
+    /// Sleeps until an NF rings, for `nap` at most.
+    pub(super) fn rest(&mut self, nap: Duration) {
         let bell = &self.fabric.own_bell;
         bell.announce_sleep();
         let work = self.egress.iter_mut().any(|e| e.consumer.available(1) > 0)
@@ -66,7 +73,5 @@ impl Dataplane {
         } else {
             bell.sleep(nap);
         }
-        // What was slept is no reason to skip the sweep.
-        self.sweep_at = self.sweep_at.min(ticks());
     }
 }

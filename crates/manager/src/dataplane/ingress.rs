@@ -97,10 +97,10 @@ impl Dataplane {
                     Gate::Open => count.shed += (n - room) as u64,
                     Gate::Changing => count.reconfigured += (n - room) as u64,
                 }
-                entry.lane.publish();
+                entry.lane.publish(now);
             } else {
                 Self::admit_all(ingress, entries, tenants, ledger, std::iter::repeat_n(Some(c), n));
-                entries[c].publish();
+                entries[c].publish(now);
             }
         } else {
             Self::parse_all(ingress, &mut tenants[ingress.home]);
@@ -108,7 +108,7 @@ impl Dataplane {
             ingress.classifier.classify(&ingress.parsed, &mut chains[..n]);
             let chains = chains[..n].iter().map(|c| c.map(usize::from));
             Self::admit_all(ingress, entries, tenants, ledger, chains);
-            ingress.chains.iter().for_each(|&c| entries[c].publish());
+            ingress.chains.iter().for_each(|&c| entries[c].publish(now));
         }
         if !ingress.unused.is_empty() {
             tenants[ingress.home].release(&ingress.unused);

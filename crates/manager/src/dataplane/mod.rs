@@ -7,6 +7,7 @@
 mod audit;
 mod egress;
 mod entry;
+mod giving_way;
 mod growth;
 mod idle;
 mod ingress;
@@ -38,6 +39,10 @@ const SWEEP_NS: u64 = 50_000;
 
 /// Packets that are worth waking a chain's first NF for.
 const ENTRY_BURST: u16 = 32;
+
+/// And for fewer it is woken if it was not within this time, as network cards space their interrupts: the first packet after a pause
+/// does not wait, and what wakes cost is bounded.
+const WAKE_PAUSE_NS: u64 = 50_000;
 
 /// What others ask of the loop.
 pub enum Command {
@@ -131,6 +136,8 @@ pub struct Dataplane {
     pub(crate) edge_origins: Vec<Origins>,
     pub(crate) return_origins: Vec<Origins>,
     pub(crate) instances: Vec<InstanceView>,
+    /// Those that have this loop's core and no other.
+    pub(crate) neighbours: Vec<usize>,
     /// Queues of dead instances that are being emptied, by edge.
     pub(crate) drains: Vec<Option<Consumer>>,
     pub(crate) audit: Option<Audit>,
@@ -176,6 +183,7 @@ impl Dataplane {
         let egress = (0..plan.edges.len()).filter_map(|e| growth::egress(&plan, &fabric, e, &edge_origins)).collect();
         let instances = (0..plan.instances.len()).map(|i| growth::view(&plan, &fabric, i));
         Ok(Self {
+            neighbours: giving_way::neighbours(&plan),
             clock: fabric.clock,
             entries: entries.collect(),
             egress,
@@ -239,6 +247,13 @@ impl Dataplane {
             if moved {
                 self.last_work = now;
             } else {
+                self.wake_who_is_due(now);
+            }
+            if !self.neighbours.is_empty() && self.neighbours_wait(moved) {
+                self.busy += if moved { ticks() - now } else { 0 };
+                self.rest(giving_way::LONGEST);
+                moved = false;
+            } else if !moved {
                 self.idle(now);
             }
         }

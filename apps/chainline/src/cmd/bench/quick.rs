@@ -78,6 +78,17 @@ pub fn figures(results: &Results) -> String {
     for section in &results.sections {
         text += &format!("{}\n", section.title);
         let unit = &section.y.unit;
+        // Of the generator each case says much the same: here it is how far apart they are, the report has each.
+        if section.id == "generator" && section.series.iter().any(|s| s.points.len() > 3) {
+            for series in &section.series {
+                let samples = series.points.iter().flat_map(|p| p.samples.iter().copied());
+                let (least, most) = samples.fold((f64::MAX, f64::MIN), |(a, b), s| (a.min(s), b.max(s)));
+                if least <= most {
+                    text += &format!("  {:<44} {} to {}\n", series.name, trim(least, 3), trim(most, 3));
+                }
+            }
+            continue;
+        }
         for series in &section.series {
             for point in &series.points {
                 let Some(spread) = point.spread() else { continue };
