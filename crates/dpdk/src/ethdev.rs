@@ -7,7 +7,7 @@
 //! For the manager's thread only, as the pool is. Deliberately absent: offloads and several queues.
 
 mod devargs;
-mod fanout;
+mod packet_socket;
 mod transfer;
 
 use crate::pool::{HEADROOM, Mempool, Pool, PoolError};
@@ -137,6 +137,12 @@ pub struct EthDev {
     rx_oversize: u64,
     rx_no_buffer: u64,
     tx_oversize: u64,
+    /// Sockets whose rings the driver may leave frames in.
+    rings: Vec<c_int>,
+    /// Something was sent since the last [`EthDev::flush`].
+    sent: bool,
+    /// Frames may be left in a ring.
+    unsettled: bool,
 }
 
 impl EthDev {
@@ -173,6 +179,7 @@ impl EthDev {
         let c_args = c_string(args.as_str())?;
         let c_name = c_string(&name)?;
         let mut port = 0;
+        packet_socket::take();
         // SAFETY: both are NUL-terminated strings, and port is a local.
         let probed = unsafe { sys::rte_dev_probe(c_args.as_ptr()) };
         // A device that EAL found at its start is probed already.
@@ -197,6 +204,9 @@ impl EthDev {
             rx_oversize: 0,
             rx_no_buffer: 0,
             tx_oversize: 0,
+            rings: packet_socket::take(),
+            sent: false,
+            unsettled: false,
         };
         if args.needs_own_buffers() {
             let free = Rc::new(FreeList::new(devargs::OWN_BUFFERS));

@@ -229,6 +229,41 @@ fn af_packet_leaves_fragments_apart() {
     assert_all_free(&buffers);
 }
 
+/// Frames that wait in the kernel for their turn on a slow link fill the socket's send buffer; what is behind them in the ring
+/// goes out all the same, though nobody sends anything after it.
+#[test]
+fn af_packet_sends_all_of_its_ring_on_a_slow_link() {
+    let _one = exclusive();
+    if !own_network() {
+        return;
+    }
+    veth(1500);
+    let limit = "qdisc replace dev va root tbf rate 100mbit burst 10kb latency 400ms";
+    if !std::process::Command::new("tc").args(limit.split(' ')).status().is_ok_and(|s| s.success()) {
+        println!("skipped: af_packet_sends_all_of_its_ring_on_a_slow_link: tc or its token bucket is not there");
+        return;
+    }
+    let buffers = Buffers::new(STRIDE, 4096);
+    let mut a = attach("net_af_packet8,iface=va,qdisc_bypass=0", &buffers);
+    let mut b = attach("net_af_packet9,iface=vb", &buffers);
+    let sent: Vec<Vec<u8>> = (0..600).map(|i| frame(i, 1514)).collect();
+    for burst in sent.chunks(32) {
+        buffers.send(&mut a, burst);
+    }
+    let (mut got, mut frames) = (0, [Frame::default(); 32]);
+    let began = std::time::Instant::now();
+    while got < sent.len() && began.elapsed().as_secs() < 10 {
+        let n = b.rx(&mut frames);
+        got += frames[..n].iter().filter(|f| buffers.read(**f).len() == 1514).count();
+        buffers.release(&frames[..n]);
+        a.flush();
+        std::thread::yield_now();
+    }
+    assert_eq!(got, sent.len());
+    drop((a, b));
+    assert_all_free(&buffers);
+}
+
 #[test]
 fn af_xdp_on_veth() {
     let _one = exclusive();

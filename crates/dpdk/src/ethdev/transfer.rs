@@ -1,7 +1,7 @@
 //! The fast path of a port: bursts in and out.
 
 use super::devargs::OWN_ROOM;
-use super::{EthDev, Frame};
+use super::{EthDev, Frame, packet_socket};
 use crate::mbuf::Mbuf;
 use crate::pool::{HEADROOM, Mempool};
 use chainline_dpdk_sys as sys;
@@ -50,6 +50,7 @@ impl EthDev {
     /// When a frame does not lie in a buffer of the pool, a mistake in the program.
     pub fn tx(&mut self, frames: &[Frame]) -> usize {
         let mut sent = 0;
+        self.sent = true;
         while sent < frames.len() {
             let chunk = &frames[sent..(sent + BURST).min(frames.len())];
             let (accepted, wanted) = match &self.own {
@@ -72,6 +73,18 @@ impl EthDev {
             }
         }
         sent
+    }
+
+    /// To be called now and then, whether or not there is something to send: a driver may have left frames in its ring (`net_af_packet`), and
+    /// nothing but the next packet would send them.
+    pub fn flush(&mut self) {
+        if std::mem::take(&mut self.sent) {
+            self.unsettled = true;
+        } else if self.unsettled {
+            // Not `any`: all are kicked.
+            let under_way = self.rings.iter().filter(|&&socket| packet_socket::kick(socket)).count();
+            self.unsettled = under_way > 0;
+        }
     }
 
     fn tx_in_place(&self, frames: &[Frame]) -> usize {

@@ -34,6 +34,7 @@ impl Dataplane {
                 Err(TryRecvError::Disconnected) => return false,
             }
         }
+        self.ports.iter_mut().for_each(|p| p.flush());
         self.show_gauges(now);
         self.wake_the_forgotten(now);
         self.look_for_liars();

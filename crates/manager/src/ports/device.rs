@@ -81,6 +81,10 @@ impl Port for Device {
         sent
     }
 
+    fn flush(&mut self) {
+        self.dev.flush();
+    }
+
     fn loss(&self) -> PortLoss {
         let s = self.dev.stats();
         PortLoss {

@@ -78,6 +78,9 @@ pub trait Port {
         0
     }
 
+    /// Called in each sweep: sends what may have been left behind.
+    fn flush(&mut self) {}
+
     /// Whether it will never take a frame again; why is said by [`Port::close`]. Its chains go on and lose their packets
     /// there.
     fn failed(&self) -> bool {
