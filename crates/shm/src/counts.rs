@@ -149,6 +149,7 @@ mod table {
         /// Counts a packet of `bytes[i]` bytes for each `keys[i]`.
         pub fn count(&mut self, keys: &[[u8; 16]], bytes: &[u16]) -> Counted {
             let mut counted = Counted::default();
+            let mut waited = false;
             for (keys, bytes) in keys.chunks(AT_ONCE).zip(bytes.chunks(AT_ONCE)) {
                 let mut homes = [0; AT_ONCE];
                 let Some((header, slots)) = self.parts() else { return counted };
@@ -160,9 +161,14 @@ mod table {
                 let burst = Burst { header, slots, homes: &homes, keys, bytes, entries: self.shape.entries.into() };
                 if !self.shape.locked {
                     burst.count::<Together>(&mut counted);
-                } else if let Some(_held) = (Lock(&header.lock.0)).take(self.me) {
+                    continue;
+                }
+                // Who has waited in vain does not wait again for the rest of the burst.
+                let held = if waited { None } else { Lock(&header.lock.0).take(self.me) };
+                if held.is_some() {
                     burst.count::<Alone>(&mut counted);
                 } else {
+                    waited = true;
                     counted.refused += keys.len() as u64;
                     counted.refused_bytes += bytes.iter().map(|b| u64::from(*b)).sum::<u64>();
                 }
