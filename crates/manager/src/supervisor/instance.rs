@@ -271,7 +271,13 @@ impl Instance {
             let table = tables.of(share, asked).and_then(|t| Ok((t.mapping().dup_fd().map_err(|e| e.to_string())?, t)));
             match table {
                 Ok((fd, table)) => shared.push(Some((fd, table.shape(), table.mapping().pages()))),
-                Err(e) => return Change::Failed(format!("{}: {e}", self.name)),
+                Err(e) if self.start_ns.is_none() => return Change::Failed(format!("{}: {e}", self.name)),
+                // The others go on with what they have.
+                Err(e) => {
+                    self.last_words = Some(format!("could not be started again: {e}"));
+                    self.end_process();
+                    return Change::None;
+                }
             }
         }
         let numbers = shared.iter().scan(1, |next, table| {
