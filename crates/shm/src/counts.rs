@@ -16,7 +16,8 @@ mod lock;
 mod model;
 #[cfg_attr(loom, allow(dead_code))]
 mod place;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests;
 
 #[cfg(not(loom))]

@@ -68,7 +68,11 @@ fn combinations_are_listed_with_what_the_host_cannot_do() {
     assert_eq!(found.status.code(), Some(0), "{}", found.stderr);
     let lines: Vec<&str> = found.stdout.lines().collect();
     assert_eq!((lines.len(), lines[0]), (4, "64 bytes, same-core"));
-    assert!(lines[3].contains("needs 3 cores, the manager's and one for each instance; this host has 1"), "{}", found.stdout);
+    assert!(
+        lines[3].contains("needs 3 cores, the manager's and one for each instance; this host has 1"),
+        "{}",
+        found.stdout
+    );
 }
 
 #[test]
@@ -87,7 +91,10 @@ fn scaling_out_is_listed_with_the_cores_that_it_takes() {
     let lines: Vec<&str> = found.stdout.lines().collect();
     assert_eq!((found.status.code(), lines[0]), (Some(0), "scaling: Zheng Fig. 7: scaling out"), "{}", found.stderr);
     let of = |name: &str| *lines.iter().find(|l| l.starts_with(name)).unwrap_or_else(|| panic!("{}", found.stdout));
-    assert_eq!(of("NM by host, private, uniform, replicas 1, other"), "NM by host, private, uniform, replicas 1, other-core");
+    assert_eq!(
+        of("NM by host, private, uniform, replicas 1, other"),
+        "NM by host, private, uniform, replicas 1, other-core"
+    );
     assert!(of("NM by flow, shared-locked, uniform, replicas 4, other").contains("not on this host: needs 5 cores"));
     assert_eq!(of("L4LB by flow, replicas 4, same"), "L4LB by flow, replicas 4, same-core");
     let printed = outcome(chainline().args(["bench", "zheng", "packet-size", "--print"]));

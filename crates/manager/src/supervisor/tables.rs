@@ -6,6 +6,7 @@ use chainline_nf::{Sharing, TableSpec};
 use chainline_shm::Counts;
 use chainline_shm::counts::Shape;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// Whose part of which table an instance's NF has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,11 +43,13 @@ pub(super) struct Tables(BTreeMap<usize, Counts>);
 impl Tables {
     /// The table of an NF, which asks for one like this; else what is wrong with that.
     pub fn of(&mut self, share: Share, asked: TableSpec) -> Result<&Counts, String> {
-        if !self.0.contains_key(&share.first) {
-            let table = Counts::create(Shape::new(asked.entries, share.locked)).map_err(|e| e.to_string())?;
-            self.0.insert(share.first, table);
-        }
-        let table = &self.0[&share.first];
+        let table = match self.0.entry(share.first) {
+            Entry::Occupied(table) => table.into_mut(),
+            Entry::Vacant(place) => {
+                let table = Counts::create(Shape::new(asked.entries, share.locked)).map_err(|e| e.to_string())?;
+                place.insert(table)
+            }
+        };
         let expected = table.shape().entries;
         if asked.entries == expected {
             Ok(table)

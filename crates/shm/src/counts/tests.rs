@@ -47,7 +47,7 @@ fn counts_are_exact() {
                                 n = n.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                                 // Half of the keys differ in their last words alone.
                                 let i = (n >> 33) % keys;
-                                if i % 2 == 0 { key(i) } else { (u128::from(i) << 64).to_be_bytes() }
+                                if i.is_multiple_of(2) { key(i) } else { (u128::from(i) << 64).to_be_bytes() }
                             })
                             .collect();
                         assert_eq!(own.count(&burst, &[100; 30]).refused, 0);
