@@ -1,9 +1,9 @@
 //! Replicas of a monitor that count in one table: exact, however flows of a host are dealt out.
 
 use crate::command::{Dir, chainline, outcome, run};
-use crate::ctl::assert_nothing_lost;
+use crate::ctl::{Desk, assert_nothing_lost};
 use crate::isolation::ISOLATIONS;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Rows of the report's table: source, packets, bytes.
 fn rows(report: &Value, nf: &str) -> Vec<(String, u64, u64)> {
@@ -83,4 +83,31 @@ fn a_shared_table_forgets_nobody() {
     let refused = outcome(chainline().args(["run", "--quiet"]).arg(dir.chain_file("chain.yaml", spec)));
     refused.assert_refused(1, "a time-out");
     assert!(refused.stderr.contains("found 60 with `state: shared-locked`, expected 0"), "{}", refused.stderr);
+}
+
+/// Another number of replicas, or another way of sharing, begins a table of its own.
+#[test]
+fn tables_come_and_go_under_load() {
+    let desk = Desk::new();
+    let spec = |replicas: usize, state: &str| {
+        format!(
+            "  ports: {{in: {{generator: {{rate: 50kpps, lossless: true, flows: 64}}}}, out: {{sink: {{}}}}}}
+  nfs: {{mon: {{kind: monitor, replicas: {replicas}, state: {state}, args: {{top: 100}}}}}}
+  chains: [{{name: web, path: [in, mon, out]}}]\n"
+        )
+    };
+    let mut run = desk.start(&desk.0.chain_file("chain.yaml", &spec(2, "shared-locked")));
+    for (replicas, state) in [(3, "shared-locked"), (3, "shared-lockfree"), (2, "private"), (2, "shared-locked")] {
+        let other = desk.0.chain_file("other.yaml", &spec(replicas, state));
+        let changed = desk.json(&format!("apply {}", other.display()));
+        let started: Vec<String> = (0..replicas).map(|k| format!("mon/{k}")).collect();
+        assert_eq!((&changed["started"], &changed["reconfigured"]), (&json!(started), &json!(0)), "{changed}");
+        let then = desk.received("web");
+        run.until("packets", || (desk.received("web") > then + 1000).then_some(()));
+    }
+    let report = run.finish();
+    assert_nothing_lost(&report);
+    let counted: u64 = rows(&report, "mon/0").iter().map(|r| r.1).sum();
+    let all = report["ledger"]["received"].as_u64().unwrap();
+    assert!((1000..all).contains(&counted), "{counted} of {all} since the last change");
 }
