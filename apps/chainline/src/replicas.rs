@@ -4,13 +4,24 @@
 use crate::kinds;
 use chainline_chain::model::{Dispatch, File, Nf};
 use chainline_chain::{Diagnostic, Diagnostics, Severity, replicas};
-use chainline_nf::{Footprint, Scope, State};
+use chainline_nf::{Footprint, Kind, Registry, Scope, State};
 
 /// Refuses what would lose the order of packets that belong together, and warns of state that each replica has a part of.
 pub fn check(file: &mut File) -> Result<(), Diagnostics> {
     let registry = kinds::registry();
     let mut wrong: Option<Diagnostics> = None;
     let mut warnings = Vec::new();
+    let mut refuse = |found: Diagnostics| {
+        wrong = Some(match wrong.take() {
+            Some(all) => all.merge(found),
+            None => found,
+        });
+    };
+    for (name, nf) in &file.spec.nfs {
+        if let Some(message) = cannot_share(name, nf, &registry) {
+            refuse(file.source.error(&format!("spec.nfs.{name}.state"), message));
+        }
+    }
     for (name, _, dispatch) in replicas(&file.spec) {
         let Some(nf) = file.spec.nfs.get(name) else { continue };
         let footprint = registry.get(&nf.kind).and_then(|kind| kind.footprint);
@@ -23,11 +34,7 @@ pub fn check(file: &mut File) -> Result<(), Diagnostics> {
                 let message = format!(
                     "found `dispatch: packet` for the NF `{name}`, {what}; expected `flow`, `connection` or `host`"
                 );
-                let found = file.source.error(&place, message);
-                wrong = Some(match wrong {
-                    Some(all) => all.merge(found),
-                    None => found,
-                });
+                refuse(file.source.error(&place, message));
             }
             (Some(what), _) => {
                 let message = format!("the NF `{name}` with `dispatch: {}` {what}", dispatch.word());
@@ -41,6 +48,23 @@ pub fn check(file: &mut File) -> Result<(), Diagnostics> {
     wrong.map_or(Ok(()), Err)
 }
 
+/// Why an NF cannot share its state as the file says.
+fn cannot_share(name: &str, nf: &Nf, registry: &Registry) -> Option<String> {
+    let state = nf.state.filter(|s| !s.is_private())?;
+    let can = |kind: &Kind| kind.footprint.iter().flat_map(|f| f.state).any(|s| s.shareable);
+    if registry.get(&nf.kind).is_some_and(can) {
+        return None;
+    }
+    let kinds: Vec<String> = registry.iter().filter(|k| can(k)).map(|k| format!("`{}`", k.name)).collect();
+    Some(format!(
+        "found `state: {}` for the NF `{name}` of kind `{}`, whose state each replica has for itself; expected `private`, or \
+         a kind that can share: {}",
+        state.word(),
+        nf.kind,
+        kinds.join(", ")
+    ))
+}
+
 /// What is the matter, as the end of a sentence.
 fn judge(nf: &Nf, dispatch: Dispatch, footprint: Option<Footprint>) -> Option<String> {
     let states = footprint.iter().flat_map(|f| f.state).filter(|s| there(s, nf));
@@ -51,7 +75,9 @@ fn judge(nf: &Nf, dispatch: Dispatch, footprint: Option<Footprint>) -> Option<St
             (Some(_), None) => None,
         };
     }
-    let parted: Vec<&str> = states.filter(|s| !whole(s.scope, dispatch)).map(|s| s.name).collect();
+    let shared = nf.state.is_some_and(|s| !s.is_private());
+    let parted: Vec<&str> =
+        states.filter(|s| !(whole(s.scope, dispatch) || shared && s.shareable)).map(|s| s.name).collect();
     (!parted.is_empty()).then(|| format!("has a part of its {} in each replica", parted.join(" and ")))
 }
 
@@ -92,6 +118,8 @@ mod tests {
             "kind: firewall, args: {stateful: true}, replicas: 2, dispatch: connection",
             "kind: lb, replicas: 2, dispatch: flow",
             "kind: monitor, replicas: 1, dispatch: packet",
+            "kind: monitor, replicas: 2, state: shared-locked",
+            "kind: monitor, replicas: 2, state: shared-lockfree, dispatch: connection",
         ] {
             assert_eq!(load(whole), Ok(vec![]), "{whole}");
         }
@@ -101,6 +129,21 @@ mod tests {
         assert_eq!(parted, ["the NF `x` with `dispatch: connection` has a part of its mappings in each replica"]);
         let parted = load("kind: firewall, args: {stateful: true}, replicas: 3, dispatch: host").unwrap();
         assert!(parted[0].contains("connections"), "{parted:?}");
+    }
+
+    #[test]
+    fn who_cannot_share_is_told_who_can() {
+        let refused = load("kind: nat, replicas: 2, state: shared-locked").unwrap_err();
+        assert_eq!(
+            refused,
+            "t.yaml:7:40: error: found `state: shared-locked` for the NF `x` of kind `nat`, whose state each replica has for \
+             itself; expected `private`, or a kind that can share: `monitor`"
+        );
+        let refused = load("kind: ./some.so, replicas: 2, state: shared-lockfree").unwrap_err();
+        assert!(refused.contains("can share: `monitor`"), "{refused}");
+        // What else it keeps is each replica's own still.
+        let parted = load("kind: monitor, replicas: 2, state: shared-locked, args: {heavy_hitters: {}}").unwrap();
+        assert_eq!(parted, ["the NF `x` with `dispatch: flow` has a part of its shares in each replica"]);
     }
 
     #[test]

@@ -32,7 +32,7 @@ impl Ticks {
     }
 
     /// As [`Ticks::now`], while children run: their time is this program's, and so is that of the kernel's software
-    /// interrupts, which move packets between kernel interfaces.
+    /// interrupts, which move packets between kernel interfaces, and of the threads that do their work.
     pub fn with_children() -> Option<Self> {
         let t = procfs::KernelStats::current().ok()?.total;
         let stolen = t.steal.unwrap_or(0);
@@ -82,7 +82,16 @@ fn share(part: u64, all: u64) -> f64 {
     if all == 0 { 0.0 } else { part as f64 / all as f64 }
 }
 
-/// Ticks that this program and everything below it had since each began, finished children included.
+/// The threads in which the kernel moves packets, when not within a software interrupt: threaded NAPI, and what interrupts were
+/// put off to. The kernel counts their time as the system's.
+fn moves_packets(thread: &procfs::process::Stat) -> bool {
+    thread.ppid == KTHREADD && ["napi/", "ksoftirqd/"].iter().any(|name| thread.comm.starts_with(name))
+}
+
+/// The parent of all kernel threads.
+const KTHREADD: i32 = 2;
+
+/// Ticks that this program, everything below it and [`moves_packets`] had since each began, finished children included.
 fn tree_ticks() -> Option<u64> {
     let all: Vec<_> = all_processes().ok()?.flatten().filter_map(|p| p.stat().ok()).collect();
     let mut tree = vec![i32::try_from(std::process::id()).ok()?];
@@ -92,7 +101,7 @@ fn tree_ticks() -> Option<u64> {
         next += 1;
     }
     let finished = |s: &procfs::process::Stat| u64::try_from(s.cutime + s.cstime).unwrap_or(0);
-    Some(all.iter().filter(|s| tree.contains(&s.pid)).map(|s| s.utime + s.stime + finished(s)).sum())
+    Some(all.iter().filter(|s| tree.contains(&s.pid) || moves_packets(s)).map(|s| s.utime + s.stime + finished(s)).sum())
 }
 
 /// Nanoseconds that a process, its threads and its children were on a core.

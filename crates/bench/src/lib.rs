@@ -36,3 +36,4 @@ pub mod run;
 mod scratch;
 pub mod sweep;
 pub mod watch;
+pub mod zheng;

@@ -277,6 +277,7 @@ impl<'a> Build<'a> {
                 base: (*name).to_owned(),
                 first,
                 replicas: group.replicas,
+                state: nf.state.unwrap_or_default(),
                 kind: nf.kind.clone(),
                 args: nf.args.clone(),
                 divert: nf.divert.clone(),

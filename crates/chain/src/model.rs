@@ -17,7 +17,7 @@ pub use mechanisms::Mechanisms;
 pub(crate) use net::proto_names;
 pub use net::{Match, NumRange, Prefix, proto_name, proto_number};
 pub use port::{Generator, Laps, MAX_RATE, Memif, MemifRole, Netdev, Pcap, Port, Rate, Sink};
-pub use replicas::{Dispatch, REPLICAS};
+pub use replicas::{Dispatch, REPLICAS, Sharing};
 pub use sched::{Activation, Core, Policy, Sched, Weight};
 pub use traffic::{
     Bursts, FlowPackets, Genome, Group, Hosts, LetterSize, MAX_GAP_US, MAX_RAMP_S, Mac, MeasuredLengths, Mix,
@@ -255,13 +255,16 @@ pub struct Nf {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = *QUEUE.start(), max = *QUEUE.end()))]
     pub queue: Option<u32>,
-    /// Instances of it, among which its packets are dealt out; each has state and queues of its own. Default: 1.
+    /// Instances of it, among which its packets are dealt out; each has queues of its own. Default: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = *REPLICAS.start(), max = *REPLICAS.end()))]
     pub replicas: Option<u32>,
     /// Which packets come to the same replica; default: `flow`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dispatch: Option<Dispatch>,
+    /// Whose its state is, if its kind can share it; default: `private`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<Sharing>,
 }
 
 /// One service chain.

@@ -63,6 +63,9 @@ pub struct NfPlan {
     /// How many there are.
     #[serde(skip_serializing_if = "is_one")]
     pub replicas: usize,
+    /// Whether they share their state.
+    #[serde(skip_serializing_if = "crate::model::Sharing::is_private")]
+    pub state: crate::model::Sharing,
     /// A built-in kind or the path of a shared object.
     pub kind: String,
     /// What the NF gets as arguments.

@@ -69,7 +69,8 @@ fn hop(plan: &Plan, nf: &NfPlan) -> String {
         Way::Among { dispatch, .. } => Some(dispatch.word()),
         Way::To(_) => None,
     });
-    format!("{} x{} by {}", nf.base, nf.replicas, dispatch.unwrap_or_default())
+    let state = if nf.state.is_private() { String::new() } else { format!(", state {}", nf.state.word()) };
+    format!("{} x{} by {}{state}", nf.base, nf.replicas, dispatch.unwrap_or_default())
 }
 
 fn sched(i: &InstancePlan) -> String {

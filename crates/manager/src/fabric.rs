@@ -1,5 +1,6 @@
 //! The shared memory of a run: regions, queues and bells, and which instance gets which of them.
 
+use crate::supervisor::sharing;
 use chainline_chain::model::{self, Policy};
 use chainline_chain::plan::{self, EdgePlan, End, InstancePlan, Plan, Way};
 use chainline_runtime::setup::{
@@ -179,7 +180,13 @@ impl Fabric {
 
         let nfs = me.nfs.iter().map(|&n| {
             let nf = &plan.nfs[n];
-            NfSetup { name: nf.name.clone(), kind: nf.kind.clone(), args: nf.args.clone(), divert: nf.divert.clone() }
+            NfSetup {
+                name: nf.name.clone(),
+                kind: nf.kind.clone(),
+                args: nf.args.clone(),
+                sharing: sharing(nf.state),
+                divert: nf.divert.clone(),
+            }
         });
         let setup = Setup {
             version: VERSION,
@@ -187,6 +194,7 @@ impl Fabric {
             dir: dir.to_owned(),
             nfs: nfs.collect(),
             replicas: me.nfs.first().map_or(1, |nf| plan.nfs[*nf].replicas),
+            replica: me.nfs.first().map_or(0, |nf| nf - plan.nfs[*nf].first),
             region,
             bells,
             own_bell: 0,

@@ -66,6 +66,8 @@ pub struct State {
     pub entry_bytes: u32,
     /// The argument without which it is not there; empty: it always is.
     pub with: &'static str,
+    /// Whether replicas can have it together (`state: shared-…`).
+    pub shareable: bool,
 }
 
 /// Reads, writes and state of a kind of NF, whatever its arguments are.
@@ -91,7 +93,13 @@ impl State {
     /// State that is always there.
     #[must_use]
     pub const fn new(name: &'static str, scope: Scope, entry_bytes: u32) -> Self {
-        Self { name, scope, entry_bytes, with: "" }
+        Self { name, scope, entry_bytes, with: "", shareable: false }
+    }
+
+    /// State that replicas can have together.
+    #[must_use]
+    pub const fn shareable(self) -> Self {
+        Self { shareable: true, ..self }
     }
 
     /// State that is there with an argument.

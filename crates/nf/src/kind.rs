@@ -1,7 +1,11 @@
 //! Kinds of NF: how a host finds, checks and builds them.
 
+use crate::shared::MAX_ENTRIES;
 use crate::storage::MAX_FILES;
-use crate::{Burst, Completion, Counter, Ctx, Error, File, FileSpec, Footprint, Nf, Reason, Sample, Target};
+use crate::{
+    Burst, Completion, Counter, Ctx, Error, File, FileSpec, Footprint, Nf, Reason, Sample, SharedCounts, Sharing,
+    TableSpec, Target,
+};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -27,12 +31,17 @@ pub struct Declared {
     pub files: Vec<FileSpec>,
     /// Each packet may be held: the host takes packets only while it has places for them.
     pub holds: bool,
+    /// The table that it wants to have together with its replicas.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shares: Option<TableSpec>,
 }
 
 /// The surroundings in which an NF is built.
 pub struct Env<'a> {
     dir: &'a Path,
     targets: &'a [String],
+    sharing: Sharing,
+    replica: usize,
     declared: Declared,
 }
 
@@ -40,7 +49,41 @@ impl<'a> Env<'a> {
     /// For hosts: `dir` is the chain file's directory, `targets` the NF's `divert` list.
     #[must_use]
     pub fn new(dir: &'a Path, targets: &'a [String]) -> Self {
-        Self { dir, targets, declared: Declared::default() }
+        Self { dir, targets, sharing: Sharing::Private, replica: 0, declared: Declared::default() }
+    }
+
+    /// For hosts: whose its state is, and which of its replicas this is.
+    #[must_use]
+    pub fn with_sharing(self, sharing: Sharing, replica: usize) -> Self {
+        Self { sharing, replica, ..self }
+    }
+
+    /// Whose the NF's state is.
+    #[must_use]
+    pub fn sharing(&self) -> Sharing {
+        self.sharing
+    }
+
+    /// Which of the NF's replicas this is, from 0: what all have together is for the first to tell.
+    #[must_use]
+    pub fn replica(&self) -> usize {
+        self.replica
+    }
+
+    /// Asks for a table that all replicas have together; the NF gets it by [`Nf::shared`].
+    ///
+    /// # Errors
+    /// When the NF's state is its own, or the number of entries is out of range.
+    pub fn share(&mut self, table: TableSpec) -> Result<(), Error> {
+        if self.sharing == Sharing::Private {
+            return Err(Error::Args("found a shared table, expected `state: private` to have none".into()));
+        }
+        if !(1..=MAX_ENTRIES).contains(&table.entries) {
+            let found = table.entries;
+            return Err(Error::Args(format!("found a shared table of {found} entries, expected 1 to {MAX_ENTRIES}")));
+        }
+        self.declared.shares = Some(table);
+        Ok(())
     }
 
     /// Declares a counter. Counters declared in a row have consecutive indexes ([`Counter::nth`]).
@@ -132,6 +175,8 @@ impl<'a> Env<'a> {
 
 /// [`Nf`] without its associated types, so that NFs of all kinds fit in one list. Implemented for every [`Nf`].
 pub trait NfObject: Send {
+    /// See [`Nf::shared`].
+    fn shared(&mut self, _table: Box<dyn SharedCounts>) {}
     /// See [`Nf::process`].
     fn process(&mut self, burst: &mut Burst<'_>, ctx: &mut Ctx<'_>);
     /// See [`Nf::tick`].
@@ -143,6 +188,9 @@ pub trait NfObject: Send {
 }
 
 impl<T: Nf> NfObject for T {
+    fn shared(&mut self, table: Box<dyn SharedCounts>) {
+        Nf::shared(self, table);
+    }
     #[inline]
     fn process(&mut self, burst: &mut Burst<'_>, ctx: &mut Ctx<'_>) {
         Nf::process(self, burst, ctx);

@@ -37,6 +37,7 @@ mod footprint;
 #[cfg(feature = "golden")]
 pub mod golden;
 mod kind;
+mod shared;
 pub mod storage;
 mod verdict;
 pub mod words;
@@ -46,6 +47,7 @@ pub use ctx::{Counter, Ctx, HoldId, Holds};
 pub use error::Error;
 pub use footprint::{Field, Footprint, Sample, Scope, State};
 pub use kind::{BuildFn, CounterSpec, Declared, Env, Kind, NfObject, Registry};
+pub use shared::{Counted, MAX_ENTRIES, SharedCounts, SharedKey, Sharing, TableSpec};
 pub use storage::{Access, Completion, Durable, Errno, File, FileSpec, Refused, Storage};
 pub use verdict::{Decoded, Reason, Target, Verdict};
 
@@ -70,6 +72,9 @@ pub trait Nf: Send + Sized + 'static {
     /// # Errors
     /// A message for the operator; where it comes from a file, with file, line and column ([`Error::at`]).
     fn new(args: Self::Args, env: &mut Env<'_>) -> Result<Self, Error>;
+
+    /// The table that was asked for with [`Env::share`], before the first burst.
+    fn shared(&mut self, _table: Box<dyn SharedCounts>) {}
 
     /// Handles one burst of 1 to [`MAX_BURST`] packets. Each packet starts with [`Verdict::NEXT`].
     ///

@@ -16,6 +16,7 @@ mod queues;
 mod sampling;
 mod serve;
 pub mod setup;
+mod shared;
 pub mod split;
 pub mod wire;
 

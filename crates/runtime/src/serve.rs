@@ -6,9 +6,10 @@ use crate::idle::Waits;
 use crate::queues::{Inlet, Outlet};
 use crate::sampling::Sampling;
 use crate::setup::{Built, FromInstance, Last, RingSetup, Setup, Start, VERSION};
+use crate::shared;
 use crate::split::{Dealer, MAX_REPLICAS, Split};
 use crate::wire::{self, WireError};
-use chainline_nf::{Declared, Env, Error, FileSpec, NfObject};
+use chainline_nf::{Declared, Env, Error, FileSpec, NfObject, Sharing};
 use chainline_sched::SchedError;
 use chainline_shm::mapping::MapError;
 use chainline_shm::region::Slots;
@@ -58,12 +59,14 @@ pub enum ServeError {
 pub fn serve(socket: OwnedFd, builder: &Builder) -> Result<(), ServeError> {
     let (setup, fds) = wire::recv::<Setup>(&socket)?;
     match build(&setup, fds, builder) {
-        Ok((nfs, declared, parts, storage)) => {
+        Ok((mut nfs, declared, parts, storage)) => {
             wire::send(&socket, &FromInstance::Built(Built::Ready(declared.clone())), &[])?;
             let (start, fds) = wire::recv::<Start>(&socket)?;
             check_page(&setup, &declared, &start.layout)?;
-            let page = fds.into_iter().next().ok_or_else(|| ServeError::Setup("no page".into()))?;
+            let mut fds: Vec<Option<OwnedFd>> = fds.into_iter().map(Some).collect();
+            let page = fds.first_mut().and_then(Option::take).ok_or_else(|| ServeError::Setup("no page".into()))?;
             let page = Arc::new(Page::open(page, start.layout)?);
+            shared::hand_out(&mut nfs, &declared, &start.tables, fds, setup.replica)?;
             run(&socket, assemble(&setup, nfs, parts, (page, storage))?)
         }
         Err(e) => {
@@ -117,13 +120,17 @@ fn build(setup: &Setup, fds: Vec<OwnedFd>, builder: &Builder) -> Result<BuiltNfs
     let mut parts = parts(setup, fds)?;
     let (mut nfs, mut declared) = (Vec::new(), Vec::new());
     for nf in &setup.nfs {
-        let mut env = Env::new(&setup.dir, &nf.divert);
+        let mut env = Env::new(&setup.dir, &nf.divert).with_sharing(nf.sharing, setup.replica);
         let built = builder(&nf.kind, nf.args.clone(), &mut env);
         nfs.push(built.map_err(|error| ServeError::Build { nf: nf.name.clone(), error })?);
         let words = env.into_declared();
         if let Some(file) = words.files.first().filter(|_| setup.replicas > 1) {
             let n = setup.replicas;
             let what = format!("found {n} replicas that would all write {}, expected one", file.path.display());
+            return Err(ServeError::Build { nf: nf.name.clone(), error: Error::Args(what) });
+        }
+        if nf.sharing != Sharing::Private && words.shares.is_none() {
+            let what = format!("found `state: {}`, expected `private`: it shares nothing", nf.sharing.word());
             return Err(ServeError::Build { nf: nf.name.clone(), error: Error::Args(what) });
         }
         declared.push(words);

@@ -2,14 +2,15 @@
 //! `FdIndex` says which of them is meant.
 
 use crate::split::Dispatch;
-use chainline_nf::Declared;
+use chainline_nf::{Declared, Sharing};
+use chainline_shm::counts::Shape;
 use chainline_shm::{Clock, PageKind, PageLayout};
 use chainline_storage::StorageReport;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Raised whenever anything here or in `chainline-shm` changes its layout.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// An index into the file descriptors sent along.
 pub type FdIndex = usize;
@@ -27,6 +28,8 @@ pub struct Setup {
     pub nfs: Vec<NfSetup>,
     /// Instances with the same NFs, itself counted.
     pub replicas: usize,
+    /// Which of them it is, from 0.
+    pub replica: usize,
     /// The tenant's packet buffers.
     pub region: RegionSetup,
     /// Doorbells of this instance and its neighbours.
@@ -83,6 +86,8 @@ pub struct NfSetup {
     pub kind: String,
     /// Its arguments.
     pub args: serde_json::Value,
+    /// Whose its state is.
+    pub sharing: Sharing,
     /// Names of its divert targets.
     pub divert: Vec<String>,
 }
@@ -174,11 +179,25 @@ pub enum Built {
     Failed(String),
 }
 
-/// Second message from the manager; the page's memory travels with it. The instance starts at once.
+/// Second message from the manager; the memory of the page and of shared tables travels with it. The instance starts at
+/// once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Start {
     /// How the page is laid out.
     pub layout: PageLayout,
+    /// The table that an NF asked to have with its replicas, by NF. The memory of each travels behind the page's.
+    pub tables: Vec<Option<TableSetup>>,
+}
+
+/// A table that replicas have together.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct TableSetup {
+    /// The memory.
+    pub fd: FdIndex,
+    /// What it is like.
+    pub shape: Shape,
+    /// What the manager got.
+    pub pages: PageKind,
 }
 
 /// Last words of an instance.

@@ -12,6 +12,7 @@
 
 pub mod bell;
 pub mod clock;
+pub mod counts;
 pub mod desc;
 pub mod handover;
 pub mod mapping;
@@ -24,6 +25,8 @@ mod sync;
 
 pub use bell::Bell;
 pub use clock::Clock;
+#[cfg(not(loom))]
+pub use counts::Counts;
 pub use desc::{BufId, Desc};
 pub use mapping::{Mapping, PageKind};
 pub use page::{Page, PageLayout};

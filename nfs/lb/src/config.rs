@@ -15,7 +15,11 @@ pub const MAX_TABLE: u32 = 1 << 23;
 #[serde(deny_unknown_fields)]
 pub struct Args {
     /// The file of services and their backends, see the README.
-    pub services: String,
+    #[serde(default)]
+    pub services: Option<String>,
+    /// In its place: the lines of such a file.
+    #[serde(default)]
+    pub services_inline: Vec<String>,
     /// How often the file is looked at, in seconds; 0 is never. A changed file is taken without losing a packet, a wrong
     /// one leaves the old one in force.
     #[serde(default = "reload_s")]
@@ -108,6 +112,9 @@ impl Args {
             true => Ok(()),
             false => Err(Error::Args(format!("args.{name}: found {found}, expected {from} to {to}"))),
         };
+        if self.services.is_some() != self.services_inline.is_empty() {
+            return Err(Error::Args("args: expected one of services and services_inline".into()));
+        }
         range("flows", self.flows, 1, MAX_FLOWS)?;
         range("flows6", self.flows6, 1, MAX_FLOWS)?;
         range("table_size", self.table_size, 3, MAX_TABLE)?;

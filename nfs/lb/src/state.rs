@@ -115,7 +115,7 @@ pub(crate) struct Sums {
 impl State {
     pub(crate) fn new(args: &Args, env: &mut Env<'_>) -> Result<Self, Error> {
         let mac = args.check()?;
-        let path = env.path(&args.services);
+        let path = args.services.as_ref().map(|file| env.path(file));
         let mut count = |name: &str, unit: &str, help: &str| env.counter(name, unit, help);
         let counters = Counters {
             balanced: count("balanced", "packets", "packets sent to a backend"),
@@ -128,9 +128,18 @@ impl State {
             suspected: count("backends_suspected", "entries", "times that a backend was taken for dead"),
             flows: flowtable::Counters::declare(env, "flows"),
         };
-        let mut reload = Reload::new(env, "services", [path.clone()], args.reload_s);
-        let services = services::read(&path)?;
-        reload.start(move || services::read(&path))?;
+        let mut reload = Reload::new(env, "services", path.clone(), args.reload_s);
+        let services = match path {
+            Some(path) => {
+                let services = services::read(&path)?;
+                reload.start(move || services::read(&path))?;
+                services
+            }
+            None => services::parse(&args.services_inline.join("\n")).map_err(|(line, fault)| {
+                let place = format!("args.services_inline[{}]", line - 1);
+                Error::Args(format!("{place}, column {}: {}", fault.column, fault.message))
+            })?,
+        };
         let mut reason = |name: &str| env.drop_reason(name);
         let reasons = Reasons {
             no_backend: reason("no_backend"),

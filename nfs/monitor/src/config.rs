@@ -1,6 +1,6 @@
 //! Arguments.
 
-use chainline_nf::Error;
+use chainline_nf::{Error, Sharing};
 
 /// The most hosts: about 2 GiB of table.
 pub const MAX_HOSTS: u32 = 1 << 24;
@@ -14,9 +14,9 @@ pub struct Args {
     /// Hosts that can be watched at once; memory for them is taken at start-up, about 80 bytes each.
     #[serde(default = "hosts")]
     pub hosts: u32,
-    /// A host that has sent nothing for this long is forgotten; 0 keeps all.
-    #[serde(default = "idle_timeout_s")]
-    pub idle_timeout_s: u64,
+    /// A host that has sent nothing for this long is forgotten, 300 if absent; 0 keeps all, and shared state does always.
+    #[serde(default)]
+    pub idle_timeout_s: Option<u64>,
     /// Rows in the report's table of top talkers.
     #[serde(default = "top")]
     pub top: usize,
@@ -135,15 +135,26 @@ fn hosts() -> u32 {
     1 << 16
 }
 
-fn idle_timeout_s() -> u64 {
-    300
-}
+/// Seconds.
+const IDLE_TIMEOUT_S: u64 = 300;
 
 fn top() -> usize {
     10
 }
 
 impl Args {
+    /// Nanoseconds until a host is forgotten, 0 for never.
+    pub(crate) fn idle_ns(&self, sharing: Sharing) -> Result<u64, Error> {
+        match (self.idle_timeout_s, sharing) {
+            (found, Sharing::Private) => Ok(found.unwrap_or(IDLE_TIMEOUT_S).saturating_mul(1_000_000_000)),
+            (None | Some(0), _) => Ok(0),
+            (Some(found), shared) => Err(Error::Args(format!(
+                "args.idle_timeout_s: found {found} with `state: {}`, expected 0: a shared table keeps all hosts",
+                shared.word()
+            ))),
+        }
+    }
+
     pub(crate) fn check(&self) -> Result<(), Error> {
         if !(1..=MAX_HOSTS).contains(&self.hosts) {
             return Err(Error::Args(format!("args.hosts: found {}, expected 1 to {MAX_HOSTS}", self.hosts)));

@@ -13,12 +13,13 @@ mod heavy;
 mod ipfix;
 mod json;
 mod records;
+mod shared;
 mod state;
 
 pub use config::{Args, By, FlowRecords, HeavyHitters, Of};
 pub use state::State as Monitor;
 
-use chainline_nf::{Burst, Completion, Ctx, Env, Error, Field, Footprint, Nf, Sample};
+use chainline_nf::{Burst, Completion, Ctx, Env, Error, Field, Footprint, Nf, Sample, SharedCounts};
 use chainline_packet::parse;
 use state::State;
 
@@ -44,7 +45,7 @@ impl Nf for Monitor {
         ],
         &[],
         &[
-            chainline_nf::State::new("hosts", chainline_nf::Scope::SourceHost, 88),
+            chainline_nf::State::new("hosts", chainline_nf::Scope::SourceHost, 88).shareable(),
             chainline_nf::State::new("shares", chainline_nf::Scope::Instance, 520).with("heavy_hitters"),
             chainline_nf::State::new("flows", chainline_nf::Scope::Flow, 170).with("flow_records"),
         ],
@@ -56,6 +57,12 @@ impl Nf for Monitor {
 
     fn new(args: Args, env: &mut Env<'_>) -> Result<Self, Error> {
         Self::new(&args, env)
+    }
+
+    fn shared(&mut self, table: Box<dyn SharedCounts>) {
+        if let Some(shared) = &mut self.shared {
+            shared.attach(table);
+        }
     }
 
     fn process(&mut self, burst: &mut Burst<'_>, ctx: &mut Ctx<'_>) {

@@ -3,8 +3,9 @@
 use crate::config::Args;
 use crate::heavy::Heavy;
 use crate::records::Records;
+use crate::shared::Shared;
 use chainline_dpdk::tables::Hash;
-use chainline_nf::{Counter, Ctx, Env, Error, MAX_BURST};
+use chainline_nf::{Counter, Ctx, Env, Error, MAX_BURST, Sharing, TableSpec};
 use std::fmt::Write;
 use std::net::Ipv6Addr;
 
@@ -35,6 +36,8 @@ pub struct State {
     /// Where the next sweep goes on.
     sweep: usize,
     top: usize,
+    /// In place of all of the above, if replicas have their hosts together.
+    pub(crate) shared: Option<Shared>,
     pub(crate) pending: Pending,
     pub(crate) counters: Counters,
     pub(crate) heavy: Option<Box<Heavy>>,
@@ -62,8 +65,16 @@ pub(crate) struct Pending {
 impl State {
     pub(crate) fn new(args: &Args, env: &mut Env<'_>) -> Result<Self, Error> {
         args.check()?;
+        let idle_ns = args.idle_ns(env.sharing())?;
+        let shared = match env.sharing() {
+            Sharing::Private => None,
+            _ => Some(Shared::new(env.replica())),
+        };
         // A cuckoo table refuses keys when it is nearly full, so it is larger than what it is to hold.
-        let size = (args.hosts + args.hosts / 8).max(64);
+        let size = if shared.is_some() { 64 } else { (args.hosts + args.hosts / 8).max(64) };
+        if shared.is_some() {
+            env.share(TableSpec { entries: args.hosts })?;
+        }
         let table = Hash::new(size).map_err(|e| Error::Library(format!("monitor: {e}")))?;
         let positions = table.positions();
         let counters = Counters {
@@ -80,9 +91,10 @@ impl State {
             hosts: vec![Host::default(); positions],
             in_use: 0,
             limit: args.hosts.into(),
-            idle_ns: args.idle_timeout_s.saturating_mul(1_000_000_000),
+            idle_ns,
             sweep: 0,
             top: args.top,
+            shared,
             pending: Pending { keys: [[0; 16]; MAX_BURST], bytes: [0; MAX_BURST], found: [0; MAX_BURST], len: 0 },
             counters,
             heavy: args.heavy_hitters.as_ref().map(Heavy::new).transpose()?.map(Box::new),
@@ -94,6 +106,9 @@ impl State {
     #[inline]
     pub(crate) fn count(&mut self, ctx: &Ctx<'_>) {
         let n = self.pending.len.min(MAX_BURST);
+        if let Some(shared) = &mut self.shared {
+            return shared.count(&self.pending.keys[..n], &self.pending.bytes[..n], &self.counters, ctx);
+        }
         self.table.lookup_bulk(&self.pending.keys[..n], &mut self.pending.found[..n]);
         let now_ns = ctx.now_ns();
         for i in 0..n {
@@ -134,6 +149,9 @@ impl State {
 
     /// Forgets idle hosts, a part of the table at a time.
     pub(crate) fn sweep(&mut self, ctx: &Ctx<'_>) {
+        if let Some(shared) = &self.shared {
+            return shared.show(&self.counters, ctx);
+        }
         if self.idle_ns == 0 || self.hosts.is_empty() {
             return;
         }
@@ -154,25 +172,35 @@ impl State {
 
     /// The top talkers by bytes.
     pub(crate) fn describe(&self) -> String {
-        let mut talkers: Vec<(Host, Ipv6Addr)> = self
-            .hosts
-            .iter()
-            .zip(&self.keys)
-            .filter(|(host, _)| host.packets > 0)
-            .map(|(host, key)| (*host, Ipv6Addr::from(*key)))
-            .collect();
-        let order = |(h, a): &(Host, Ipv6Addr)| (std::cmp::Reverse((h.bytes, h.packets)), *a);
-        if self.top < talkers.len() {
-            talkers.select_nth_unstable_by_key(self.top, order);
+        if let Some(shared) = &self.shared {
+            return shared.describe(self.top);
         }
-        talkers.truncate(self.top);
-        talkers.sort_by_key(order);
-        let mut text = format!("{} hosts\n{:<39} {:>14} {:>16}\n", self.in_use, "source", "packets", "bytes");
-        for (host, address) in talkers {
-            // Writing to a string cannot fail.
-            let _ =
-                writeln!(text, "{:<39} {:>14} {:>16}", address.to_canonical().to_string(), host.packets, host.bytes);
-        }
-        text
+        let seen = self.hosts.iter().zip(&self.keys).filter(|(host, _)| host.packets > 0);
+        let hosts = seen.map(|(host, key)| Talker { address: *key, packets: host.packets, bytes: host.bytes });
+        format!("{} hosts\n{}", self.in_use, talkers(hosts.collect(), self.top))
     }
+}
+
+/// A row of the report.
+pub(crate) struct Talker {
+    pub address: Key,
+    pub packets: u64,
+    pub bytes: u64,
+}
+
+/// The table of the top talkers.
+pub(crate) fn talkers(mut hosts: Vec<Talker>, top: usize) -> String {
+    let order = |h: &Talker| (std::cmp::Reverse((h.bytes, h.packets)), h.address);
+    if top < hosts.len() {
+        hosts.select_nth_unstable_by_key(top, order);
+    }
+    hosts.truncate(top);
+    hosts.sort_by_key(order);
+    let mut text = format!("{:<39} {:>14} {:>16}\n", "source", "packets", "bytes");
+    for Talker { address, packets, bytes } in hosts {
+        let address = Ipv6Addr::from(address).to_canonical().to_string();
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{address:<39} {packets:>14} {bytes:>16}");
+    }
+    text
 }

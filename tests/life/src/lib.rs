@@ -19,6 +19,7 @@ pub mod random;
 pub mod rude;
 pub mod scene;
 pub mod script;
+mod tally;
 
 pub use dir::Dir;
 pub use random::Random;

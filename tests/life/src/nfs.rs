@@ -19,6 +19,7 @@ pub fn build(kind: &str, args: Value, env: &mut Env<'_>) -> Result<Box<dyn NfObj
         Kind::of::<Split>(),
         Kind::of::<Table>(),
         Kind::of::<crate::logs::Dying>(),
+        Kind::of::<crate::tally::Tally>(),
         nf_logger::KIND,
     ];
     let registry = Registry::new(all);

@@ -43,7 +43,7 @@ pub fn run(data: &[u8]) {
         Err(_) => send_raw(&ours, setup, &fds),
     }
     let start = serde_json::from_slice::<Start>(start)
-        .unwrap_or(Start { layout: PageLayout { queues: 1, counters: vec![1], holds: 4 } });
+        .unwrap_or(Start { layout: PageLayout { queues: 1, counters: vec![1], holds: 4 }, tables: Vec::new() });
     send_start(&ours, &start);
     rustix::net::shutdown(&ours, rustix::net::Shutdown::Write).unwrap();
     let outcome = serve(theirs, &|_: &str,

@@ -11,6 +11,7 @@ mod quick;
 mod report;
 mod run;
 mod session;
+mod zheng;
 
 use crate::exit::Exit;
 
@@ -44,6 +45,7 @@ super::commands! {
     Run(run::Run),
     Niu(niu::Niu),
     Nfvnice(nfvnice::Nfvnice),
+    Zheng(zheng::Zheng),
     Queueing(queueing::Queueing),
     Compare(compare::Compare),
     Host(host::Host),

@@ -68,7 +68,11 @@ fn combinations_are_listed_with_what_the_host_cannot_do() {
     assert_eq!(found.status.code(), Some(0), "{}", found.stderr);
     let lines: Vec<&str> = found.stdout.lines().collect();
     assert_eq!((lines.len(), lines[0]), (4, "64 bytes, same-core"));
-    assert!(lines[3].contains("takes 3 cores with the manager's; this host has 1"), "{}", found.stdout);
+    assert!(
+        lines[3].contains("needs 3 cores, the manager's and one for each instance; this host has 1"),
+        "{}",
+        found.stdout
+    );
 }
 
 #[test]
@@ -76,6 +80,25 @@ fn the_papers_experiments_can_be_printed_and_listed() {
     let dir = Dir::new();
     let found = outcome(chainline().args(["bench", "niu", "--only", "chain", "--print"]));
     let file = dir.write("chain.yaml", &found.stdout);
+    let found = outcome(chainline().args(["bench", "run", "--quick", "--list"]).arg(&file));
+    assert_eq!((found.status.code(), found.stdout.lines().count()), (Some(0), 6), "{}{}", found.stdout, found.stderr);
+}
+
+#[test]
+fn scaling_out_is_listed_with_the_cores_that_it_takes() {
+    let dir = Dir::new();
+    let found = outcome(chainline().args(["bench", "zheng", "fig7", "--list", "--quick", "--cores", "0-1"]));
+    let lines: Vec<&str> = found.stdout.lines().collect();
+    assert_eq!((found.status.code(), lines[0]), (Some(0), "scaling: Zheng Fig. 7: scaling out"), "{}", found.stderr);
+    let of = |name: &str| *lines.iter().find(|l| l.starts_with(name)).unwrap_or_else(|| panic!("{}", found.stdout));
+    assert_eq!(
+        of("NM by host, private, uniform, replicas 1, other"),
+        "NM by host, private, uniform, replicas 1, other-core"
+    );
+    assert!(of("NM by flow, shared-locked, uniform, replicas 4, other").contains("not on this host: needs 5 cores"));
+    assert_eq!(of("L4LB by flow, replicas 4, same"), "L4LB by flow, replicas 4, same-core");
+    let printed = outcome(chainline().args(["bench", "zheng", "packet-size", "--print"]));
+    let file = dir.write("fig3.yaml", &printed.stdout);
     let found = outcome(chainline().args(["bench", "run", "--quick", "--list"]).arg(&file));
     assert_eq!((found.status.code(), found.stdout.lines().count()), (Some(0), 6), "{}{}", found.stdout, found.stderr);
 }

@@ -26,5 +26,6 @@ mod replicas;
 mod restructure;
 mod rivals;
 mod router;
+mod shared;
 mod steer;
 mod workload;

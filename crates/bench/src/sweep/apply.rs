@@ -115,6 +115,11 @@ pub fn chain_file(base: &Value, combination: &Combination, cores: &Cores) -> Res
             generator.insert(field.into(), value.clone());
         }
     }
+    if let Some(replicas) = get("replicas") {
+        for (_, nf) in file["spec"]["nfs"].as_object_mut().into_iter().flatten() {
+            nf["replicas"] = replicas.clone();
+        }
+    }
     if let Some(workers) = count("workers") {
         split(&mut file, workers)?;
     }
@@ -288,7 +293,8 @@ fn place(file: &mut Value, placement: Option<&Value>, cores: &Cores) -> Result<(
         return Ok(());
     };
     file["spec"]["defaults"]["manager_core"] = cores.manager().into();
-    let many = file["spec"]["nfs"].as_object().map_or(0, Map::len);
+    let replicas = |nf: &Value| nf["replicas"].as_u64().map_or(1, |n| n.max(1) as usize);
+    let many: usize = file["spec"]["nfs"].as_object().into_iter().flatten().map(|(_, nf)| replicas(nf)).sum();
     let given = cores.nfs();
     let in_turn = placement.as_u64().map(|n| given.len().min(n as usize).max(1));
     let core: Box<dyn Fn(usize) -> usize> = match placement.as_str().unwrap_or_default() {
@@ -298,8 +304,7 @@ fn place(file: &mut Value, placement: Option<&Value>, cores: &Cores) -> Result<(
         }
         "other-core" if many > given.len() || cores.all.len() < 2 => {
             let (need, have) = (many + 1, cores.all.len());
-            let why =
-                format!("each NF on a core of its own takes {need} cores with the manager's; this host has {have}");
+            let why = format!("needs {need} cores, the manager's and one for each instance; this host has {have}");
             return Err(ApplyError::Unavailable(why));
         }
         "other-core" => Box::new(|i| given[i]),
@@ -312,8 +317,14 @@ fn place(file: &mut Value, placement: Option<&Value>, cores: &Cores) -> Result<(
         },
         _ => Box::new(|_| given.first().copied().unwrap_or(0)),
     };
-    for (i, (_, nf)) in file["spec"]["nfs"].as_object_mut().into_iter().flatten().enumerate() {
-        nf["cores"] = json!([core(i)]);
+    let mut next = 0;
+    for (_, nf) in file["spec"]["nfs"].as_object_mut().into_iter().flatten() {
+        // Replicas have the cores of their NF in turn.
+        let mut own: Vec<usize> = (next..next + replicas(nf)).map(&core).collect();
+        next += own.len();
+        own.sort_unstable();
+        own.dedup();
+        nf["cores"] = json!(own);
     }
     Ok(())
 }

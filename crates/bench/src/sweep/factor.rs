@@ -52,6 +52,8 @@ factors! {
         |d, n| d.int(n, 1..=MOST).map(Value::from);
     "workers", "so many copies of the NFs, each with a queue of its own and its share of the flows",
         |d, n| d.int(n, 1..=MOST).map(Value::from);
+    "replicas", "so many replicas of each NF; `placement: other-core` gives each a core of its own",
+        |d, n| d.int(n, 1..=MOST).map(Value::from);
     "batch", "most packets that an NF gets at once",
         |d, n| d.int(n, BATCH).map(Value::from);
     "policy", "policy of sched(7)",

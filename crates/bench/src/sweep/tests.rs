@@ -27,7 +27,7 @@ fn check(file: &Value) {
     let cores = [0, 1];
     let host = chainline_chain::Host {
         cores: Some(&cores),
-        kinds: Some(&["forward", "monitor", "l3fwd", "firewall", "synthetic"]),
+        kinds: Some(&["forward", "monitor", "l3fwd", "firewall", "lb", "synthetic"]),
     };
     if let Err(e) = chainline_chain::load_for(&file.to_string(), Path::new("made.json"), &host) {
         panic!("{e}\n{file:#}");
@@ -229,7 +229,11 @@ fn what_the_host_lacks_is_said() {
     let factors = "  factors: {placement: [other-core, other-socket]}\n";
     let why = |r: &Result<Value, ApplyError>| r.as_ref().unwrap_err().to_string();
     let here = files(factors, &two_cores());
-    assert!(why(&here[0]).contains("takes 3 cores with the manager's; this host has 2"), "{}", why(&here[0]));
+    assert!(
+        why(&here[0]).contains("needs 3 cores, the manager's and one for each instance; this host has 2"),
+        "{}",
+        why(&here[0])
+    );
     assert!(why(&here[1]).contains("take a second socket"));
     let frequency = files("  factors: {cpu_frequency: [as-it-is, 1200]}\n", &two_cores());
     assert!(frequency[0].is_ok() && why(&frequency[1]).contains("no cpufreq driver"));
@@ -276,7 +280,9 @@ fn files_beside_the_base_are_named_in_full() {
 #[test]
 fn the_papers_sweeps_are_sound() {
     let more = [("quick", crate::niu::QUICK), ("queueing", crate::niu::QUEUEING)];
-    for (name, text) in crate::niu::SWEEPS.iter().chain(&more).chain(crate::nfvnice::SCENARIOS) {
+    for (name, text) in
+        crate::niu::SWEEPS.iter().chain(crate::zheng::SWEEPS).chain(&more).chain(crate::nfvnice::SCENARIOS)
+    {
         let file = load(text.as_bytes(), Path::new(name)).unwrap_or_else(|e| panic!("{e}"));
         let base = base(&file.spec.base);
         let all = combinations(&file.spec).unwrap();
@@ -284,6 +290,46 @@ fn the_papers_sweeps_are_sound() {
         assert!(!made.is_empty(), "{name}");
         made.iter().for_each(check);
     }
+}
+
+/// On a host that has the paper's 22 cores and the manager's, each experiment of Zheng et al. is made in all cases; on two
+/// cores those cases are missing whose replicas have a core each.
+#[test]
+fn zhengs_experiments_are_whole_on_a_large_host() {
+    let large = Cores::under(Path::new("/nowhere"), &(0..23).collect::<Vec<_>>());
+    for (name, text) in crate::zheng::SWEEPS {
+        for quick in [false, true] {
+            let mut spec = load(text.as_bytes(), Path::new(name)).unwrap_or_else(|e| panic!("{e}")).spec;
+            if quick {
+                spec.hurry();
+            }
+            let cases = spec.cases(Path::new(""), &large, &["monitor", "lb"]).unwrap_or_else(|e| panic!("{e}"));
+            assert!(cases.iter().all(|c| c.unavailable.is_none() && c.short_of.is_none()), "{name}");
+            let here = spec.cases(Path::new(""), &two_cores(), &["monitor", "lb"]).unwrap();
+            for case in here {
+                let alone = case.factors.get("placement").is_some_and(|p| p == "other-core");
+                let replicas = case.factors.get("replicas").and_then(Value::as_u64).unwrap_or(1);
+                let why = (alone && replicas > 1).then(|| {
+                    let need = replicas + 1;
+                    format!("needs {need} cores, the manager's and one for each instance; this host has 2")
+                });
+                assert_eq!(case.unavailable, why, "{}", case.name);
+            }
+        }
+    }
+    // Each figure is an experiment's.
+    assert!(crate::zheng::FIGURES.iter().all(|(_, name)| crate::zheng::SWEEPS.iter().any(|(n, _)| n == name)));
+}
+
+#[test]
+fn replicas_have_cores_of_their_own() {
+    let four = Cores::under(Path::new("/nowhere"), &[0, 1, 2, 3]);
+    let made = files("  factors: {replicas: [1, 2], placement: [same-core, other-core, 2]}\n", &four);
+    let cores =
+        |i: usize| ["forward", "monitor"].map(|nf| made[i].as_ref().unwrap()["spec"]["nfs"][nf]["cores"].clone());
+    assert_eq!((cores(0), cores(1)), ([json!([1]), json!([1])], [json!([1]), json!([2])]));
+    assert_eq!((cores(3), cores(5)), ([json!([1]), json!([1])], [json!([1, 2]), json!([1, 2])]));
+    assert!(made[4].as_ref().unwrap_err().to_string().contains("needs 5 cores"));
 }
 
 #[test]

@@ -90,11 +90,18 @@ fn replicas(c: &mut Check<'_>) {
         if members.iter().any(|(_, nf)| nf.replicas.is_some()) {
             continue;
         }
-        if let Some((name, _)) = members.iter().find(|(_, nf)| nf.dispatch.is_some()) {
-            let message = format!("found `dispatch` of `{name}` without `replicas`, expected both");
-            let help = "with `replicas: 2` its packets are dealt out to two instances";
-            c.push(Diagnostic::error(c.at(&format!("spec.nfs.{name}.dispatch")), message).help(help));
-        }
+        let lonely = |field: &str, given: &dyn Fn(&Nf) -> bool, help: &str| {
+            let (name, _) = members.iter().find(|(_, nf)| given(nf))?;
+            let message = format!("found `{field}` of `{name}` without `replicas`, expected both");
+            Some(Diagnostic::error(c.at(&format!("spec.nfs.{name}.{field}")), message).help(help.to_owned()))
+        };
+        let dispatch = "with `replicas: 2` its packets are dealt out to two instances";
+        let state = "with `replicas: 2` there are two instances that can share it";
+        let found = [
+            lonely("dispatch", &|nf| nf.dispatch.is_some(), dispatch),
+            lonely("state", &|nf| nf.state.is_some_and(|s| !s.is_private()), state),
+        ];
+        found.into_iter().flatten().for_each(|diagnostic| c.push(diagnostic));
     }
     if instances > MAX_NFS {
         c.error(

@@ -3,7 +3,9 @@
 use super::Decoder;
 use super::fields::Fields;
 use super::spec::{ISOLATION, queue};
-use crate::model::{Activation, BATCH, Core, Dispatch, MAX_DIVERT, Nf, Policy, REPLICAS, SPIN_US, Sched, Weight};
+use crate::model::{
+    Activation, BATCH, Core, Dispatch, MAX_DIVERT, Nf, Policy, REPLICAS, SPIN_US, Sched, Sharing, Weight,
+};
 use crate::tree::{Node, Value};
 
 /// One NF. One that is no map is left out and noted.
@@ -25,6 +27,7 @@ pub(super) fn nf(d: &mut Decoder, name: &str, node: &Node) -> Option<Nf> {
         queue: f.optional(d, "queue", queue),
         replicas: f.optional(d, "replicas", |d, n| d.int(n, REPLICAS)),
         dispatch: f.optional(d, "dispatch", |d, n| d.word(n, Dispatch::WORDS)),
+        state: f.optional(d, "state", |d, n| d.word(n, Sharing::WORDS)),
     };
     f.finish(d);
     Some(nf)

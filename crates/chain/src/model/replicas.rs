@@ -21,6 +21,37 @@ pub enum Dispatch {
     Packet,
 }
 
+/// Whose the state of an NF with replicas is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sharing {
+    /// Each replica has its own.
+    #[default]
+    Private,
+    /// All replicas have one table, under a lock that is taken once a burst.
+    SharedLocked,
+    /// All replicas have one table, without a lock.
+    SharedLockfree,
+}
+
+impl Sharing {
+    /// All, by the word in the file.
+    pub const WORDS: &'static [(&'static str, Self)] =
+        &[("private", Self::Private), ("shared-locked", Self::SharedLocked), ("shared-lockfree", Self::SharedLockfree)];
+
+    /// The word in the file.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        Self::WORDS.iter().find(|(_, s)| *s == self).map_or("", |(w, _)| w)
+    }
+
+    /// Whether each replica has its own.
+    #[must_use]
+    pub fn is_private(&self) -> bool {
+        *self == Self::Private
+    }
+}
+
 impl Dispatch {
     /// All, by the word in the file.
     pub const WORDS: &'static [(&'static str, Self)] =

@@ -1,16 +1,17 @@
 //! One instance from its start to its end, and again.
 
 use super::RunError;
+use super::tables::{self, Share, Tables};
 use super::usage::{NfTotals, Usage};
 use crate::fabric::{Fabric, HOLDS};
 use chainline_chain::plan::{Host, Plan};
 use chainline_nf::Declared;
-use chainline_runtime::setup::{Built, FromInstance, Last, Start};
+use chainline_runtime::setup::{Built, FromInstance, Last, Start, TableSetup};
 use chainline_runtime::wire::{self, WireError};
 use chainline_runtime::{Builder, serve};
 use chainline_shm::{Page, PageLayout};
 use chainline_storage::StorageReport;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -52,6 +53,8 @@ pub(super) struct Instance {
     pub index: usize,
     queues: usize,
     nfs: usize,
+    /// By NF.
+    shares: Vec<Option<Share>>,
     pub name: String,
     pub state: State,
     pub socket: Option<OwnedFd>,
@@ -102,6 +105,7 @@ impl Instance {
             index,
             queues: p.queues.len(),
             nfs: p.nfs.len(),
+            shares: tables::shares(plan, index),
             name: p.name.clone(),
             state: State::Ended,
             socket: None,
@@ -189,14 +193,14 @@ impl Instance {
     }
 
     /// Reads one message from its socket, which is readable.
-    pub fn listen(&mut self) -> Change {
+    pub fn listen(&mut self, tables: &mut Tables) -> Change {
         let Some(socket) = &self.socket else { return Change::None };
         let message = match wire::recv_at_most::<FromInstance>(socket, 0) {
             Ok((message, _)) => message,
-            Err(WireError::Closed) => return self.bury(),
+            Err(WireError::Closed) => return self.bury(tables),
             Err(e) => {
                 self.kill(&format!("sent a malformed message ({e})"));
-                return self.bury();
+                return self.bury(tables);
             }
         };
         match (message, &self.state) {
@@ -205,7 +209,7 @@ impl Instance {
                 self.kill(&format!("declared for {} NFs, expected {}", declared.len(), self.nfs));
                 Change::None
             }
-            (FromInstance::Built(Built::Ready(declared)), State::Building) => self.attach(declared),
+            (FromInstance::Built(Built::Ready(declared)), State::Building) => self.attach(declared, tables),
             (FromInstance::Built(Built::Failed(why)), State::Building) if self.start_ns.is_none() => {
                 Change::Failed(why)
             }
@@ -243,7 +247,7 @@ impl Instance {
     }
 
     /// Gives it its page.
-    fn attach(&mut self, declared: Vec<Declared>) -> Change {
+    fn attach(&mut self, declared: Vec<Declared>, tables: &mut Tables) -> Change {
         if declared.len() != self.before.len() {
             self.kill(&format!("declared {} NFs, expected {}", declared.len(), self.before.len()));
             return Change::None;
@@ -257,9 +261,36 @@ impl Instance {
             Ok(page) => Arc::new(page),
             Err(e) => return Change::Failed(e.to_string()),
         };
+        // Two handles of tables cannot be borrowed at once from what makes them.
+        let mut shared = Vec::new();
+        for (share, asked) in self.shares.iter().zip(declared.iter().map(|d| d.shares)) {
+            let Some((share, asked)) = share.zip(asked) else {
+                shared.push(None);
+                continue;
+            };
+            let table = tables.of(share, asked).and_then(|t| Ok((t.mapping().dup_fd().map_err(|e| e.to_string())?, t)));
+            match table {
+                Ok((fd, table)) => shared.push(Some((fd, table.shape(), table.mapping().pages()))),
+                Err(e) if self.start_ns.is_none() => return Change::Failed(format!("{}: {e}", self.name)),
+                // The others go on with what they have.
+                Err(e) => {
+                    self.last_words = Some(format!("could not be started again: {e}"));
+                    self.end_process();
+                    return Change::None;
+                }
+            }
+        }
+        let numbers = shared.iter().scan(1, |next, table| {
+            let fd = *next;
+            *next += usize::from(table.is_some());
+            Some(table.as_ref().map(|(_, shape, pages)| TableSetup { fd, shape: *shape, pages: *pages }))
+        });
+        let start = Start { layout, tables: numbers.collect() };
+        let memory = shared.iter().flatten().map(|(fd, ..)| fd.as_fd());
+        let fds: Vec<_> = std::iter::once(page.mapping().fd()).chain(memory).collect();
         if let Some(socket) = &self.socket {
             // If it is gone, its socket says so.
-            let _ = wire::send(socket, &Start { layout }, &[page.mapping().fd()]);
+            let _ = wire::send(socket, &start, &fds);
         }
         self.declared = declared;
         self.page = Some(page);
@@ -268,7 +299,7 @@ impl Instance {
     }
 
     /// Its socket closed: waits until it is gone for certain, and says how it went.
-    fn bury(&mut self) -> Change {
+    fn bury(&mut self, tables: &Tables) -> Change {
         self.socket = None;
         self.usage.end_incarnation();
         if let Some(page) = &self.page {
@@ -285,6 +316,7 @@ impl Instance {
             }
             None => String::new(),
         };
+        tables.release(&self.shares);
         if matches!(self.state, State::Ended) {
             return Change::Ended;
         }

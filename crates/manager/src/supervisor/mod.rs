@@ -9,10 +9,12 @@ mod outcome;
 mod remote;
 mod restructure;
 mod steer;
+mod tables;
 mod usage;
 
 pub use remote::{Load, Remote};
 pub use steer::Orders;
+pub(crate) use tables::sharing;
 pub use usage::{NfTotals, Usage};
 
 use crate::buffers::Buffers;
@@ -36,6 +38,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use tables::Tables;
 
 /// The longest time between two looks at everything.
 const LOOK: Duration = Duration::from_millis(20);
@@ -93,6 +96,7 @@ pub(crate) struct Supervisor<'a> {
     fabric: Arc<Fabric>,
     options: &'a Options,
     instances: Vec<Instance>,
+    tables: Tables,
     commands: Sender<Command>,
     events: Receiver<Event>,
     control: Option<Control>,
@@ -159,6 +163,7 @@ impl<'a> Supervisor<'a> {
             fabric,
             options,
             instances,
+            tables: Tables::default(),
             commands,
             events,
             control: Some(control),
@@ -337,7 +342,7 @@ impl<'a> Supervisor<'a> {
     }
 
     fn hear(&mut self, i: usize, observer: &mut dyn Observer) -> Result<(), RunError> {
-        match self.instances[i].listen() {
+        match self.instances[i].listen(&mut self.tables) {
             Change::None | Change::Ended => {}
             Change::Running(page) => {
                 if let Some(tid) = self.instances[i].tid {
@@ -524,7 +529,7 @@ impl<'a> Supervisor<'a> {
         let readable: Vec<usize> =
             listening.iter().zip(&fds).filter(|(_, f)| !f.revents().is_empty()).map(|(i, _)| *i).collect();
         for i in readable {
-            if let Change::Died(why) = self.instances[i].listen() {
+            if let Change::Died(why) = self.instances[i].listen(&mut self.tables) {
                 self.happened(Some(i), why, observer);
             }
         }

@@ -243,6 +243,7 @@ impl Supervisor<'_> {
         let plan = Arc::new(plan);
         let void = self.fabric.thinned(&plan).map_err(|e| Failure::Run(e.into()))?;
         (self.plan, self.fabric) = (plan.clone(), Arc::new(void));
+        self.tables.thin(&plan);
         let (done, is_done) = channel();
         let thinning = Thinning {
             plan: plan.clone(),

@@ -69,7 +69,8 @@ fn state(footprint: &Footprint) -> String {
     let row = |s: &chainline_nf::State| {
         let bytes = if s.entry_bytes == 0 { String::new() } else { format!("{} bytes", s.entry_bytes) };
         let with = if s.with.is_empty() { String::new() } else { format!("with `{}`", s.with) };
-        [s.name.to_owned(), format!("by {}", word(&s.scope)), bytes, with]
+        let shared = if s.shareable { "replicas can share it".to_owned() } else { String::new() };
+        [s.name.to_owned(), format!("by {}", word(&s.scope)), bytes, with, shared]
     };
     columns("  ", &footprint.state.iter().map(row).collect::<Vec<_>>())
 }
