@@ -101,6 +101,9 @@ pub struct Figures {
     pub throughput_pps: Option<Samples>,
     /// Throughput over that of the same NFs fused, both of the same round.
     pub ratio_to_fused: Option<Samples>,
+    /// At a load, throughput over the highest of all loads; else the least of that at the load of the peak and above.
+    /// `null` in scenarios without loads.
+    pub peak_ratio: Option<Samples>,
     /// Packets a second that were dropped after at least one NF had worked on them.
     pub wasted: Option<Samples>,
     /// Jain's index of the chains' delivered shares; `null` with one chain.
@@ -217,8 +220,8 @@ impl Scenario {
             return text + &self.not_measured();
         }
         text += &format!(
-            "  {:<wide$} {:>9} {:>8} {:>11} {:>6} {:>11} {:>10} {:>10}\n",
-            "case", "Mpps", "of fused", "wasted/s", "Jain", "P99 µs", "sleeps/s", "preempt/s"
+            "  {:<wide$} {:>9} {:>8} {:>8} {:>11} {:>6} {:>11} {:>10} {:>10}\n",
+            "case", "Mpps", "of fused", "of peak", "wasted/s", "Jain", "P99 µs", "sleeps/s", "preempt/s"
         );
         let number = |s: &Option<Samples>, scale: f64, digits: usize| {
             s.as_ref().map_or("–".to_owned(), |s| format!("{:.digits$}", s.median / scale))
@@ -236,10 +239,11 @@ impl Scenario {
                 Role::Ours => "",
             };
             let row = format!(
-                "  {:<wide$} {:>9} {:>8} {:>11} {:>6} {:>11} {:>10.0} {:>10.0}{mark}\n",
+                "  {:<wide$} {:>9} {:>8} {:>8} {:>11} {:>6} {:>11} {:>10.0} {:>10.0}{mark}\n",
                 c.name,
                 number(&f.throughput_pps, 1e6, 3),
                 number(&f.ratio_to_fused, 1.0, 3),
+                number(&f.peak_ratio, 1.0, 3),
                 number(&f.wasted, 1.0, 0),
                 number(&f.jain, 1.0, 3),
                 number(&f.p99_us, 1.0, 0),
@@ -253,9 +257,10 @@ impl Scenario {
                 let name = format!("{} at {} of fused", c.name, at.share);
                 let (f, none) = (&at.figures, "–");
                 text += &format!(
-                    "  {name:<wide$} {:>9} {:>8} {:>11} {none:>6} {:>11}\n",
+                    "  {name:<wide$} {:>9} {:>8} {:>8} {:>11} {none:>6} {:>11}\n",
                     number(&f.throughput_pps, 1e6, 3),
                     number(&f.ratio_to_fused, 1.0, 3),
+                    number(&f.peak_ratio, 1.0, 3),
                     number(&f.wasted, 1.0, 0),
                     number(&f.p99_us, 1.0, 0),
                 );
@@ -305,6 +310,7 @@ impl All<'_> {
         Figures {
             throughput_pps: get(figures::THROUGHPUT, 1.0),
             ratio_to_fused: get(figures::RATIO, 1.0),
+            peak_ratio: get(figures::PEAK, 1.0),
             wasted: get(figures::WASTED, 1.0),
             jain: get(figures::JAIN, 1.0),
             p99_us: get(figures::P99, 1e3),
@@ -361,15 +367,19 @@ fn role(case: &Case, i: usize) -> Role {
     }
 }
 
-/// The case that differs in nothing but the mechanisms.
+/// The case that differs in nothing but the mechanisms; if there is none, since a stock platform does not have all that a
+/// chain file can ask for, the one that differs in nothing else but fields of the chain file.
 fn rival(bench: &Bench, case: &Case) -> Option<usize> {
-    let others = |c: &Case| {
+    let others = |c: &Case, fields: bool| {
         let mut factors = c.factors.clone();
-        factors.remove("mechanisms");
+        factors.retain(|name, _| name != "mechanisms" && (fields || !name.starts_with("spec.")));
         factors
     };
-    let same = |(i, c): &(usize, &Case)| role(c, *i) == Role::Rival && others(c) == others(case);
-    bench.cases.iter().enumerate().find(same).map(|(i, _)| i)
+    let find = |fields: bool| {
+        let same = |(i, c): &(usize, &Case)| role(c, *i) == Role::Rival && others(c, fields) == others(case, fields);
+        bench.cases.iter().enumerate().find(same).map(|(i, _)| i)
+    };
+    find(true).or_else(|| find(false))
 }
 
 #[cfg(test)]
@@ -428,6 +438,22 @@ mod tests {
         assert_eq!(scenario.unavailable[0].what, "all: jain");
         let table = scenario.table();
         assert!(table.contains("(rival)") && table.contains("right again 100 ms after the step at 3 s"), "{table}");
+    }
+
+    #[test]
+    fn a_rival_without_the_field_of_ours_is_one() {
+        let case = |mechanisms: &str, write: &str, length: u32| Case {
+            factors: [("mechanisms", json!(mechanisms)), ("spec.write", json!(write)), ("length", json!(length))]
+                .map(|(name, value)| (name.to_owned(), value))
+                .into(),
+            ideal: None,
+            ..Case::default()
+        };
+        let cases = vec![case("default", "blocking", 1), case("default", "blocking", 2)];
+        let bench = Bench { cases, ..Bench::default() };
+        assert_eq!(rival(&bench, &case("all", "async", 2)), Some(1));
+        assert_eq!(rival(&bench, &case("all", "blocking", 1)), Some(0));
+        assert_eq!(rival(&bench, &case("all", "async", 3)), None);
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub const WASTED: &str = "wasted";
 pub const JAIN: &str = "jain";
 /// 99th percentile of the latency.
 pub const P99: &str = "p99";
+/// How much of its highest throughput a chain keeps.
+pub const PEAK: &str = "peak ratio";
 /// What each figure is called at the loads that are shares of the ideal's throughput.
 const BY_LOAD: &str = " by load";
 /// What each figure is called at loads in frames a second.
@@ -44,6 +46,13 @@ const FIGURES: &[Row] = &[
         "Throughput over that of the same NFs fused: called one after the other in one process, which wastes nothing and \
          switches nothing. Both of the same round.",
     ),
+    (
+        PEAK,
+        "",
+        1.0,
+        "Throughput over the highest that the case has at any load; in a single number the least of the peak's load and \
+         higher ones. Below 1 by more than noise, overload makes a chain carry less (congestion collapse).",
+    ),
     (WASTED, "packets/s", 1.0, "Packets that were dropped for lack of room after at least one NF had worked on them."),
     (
         JAIN,
@@ -65,7 +74,7 @@ const FIGURES: &[Row] = &[
 /// What is shown when a file does not say.
 pub(super) const SHOWN: [&str; 4] = [THROUGHPUT, RATIO, WASTED, P99];
 /// Figures that there are by load.
-const LOADED: &[&str] = &SHOWN;
+const LOADED: &[&str] = &[THROUGHPUT, RATIO, WASTED, P99, PEAK];
 
 /// Whether the measure makes a figure of this name.
 #[must_use]
@@ -161,6 +170,7 @@ impl Procedure<'_, '_> {
             self.found.lacks("throughput by load", "the ideal's throughput, which loads are shares of, was not found");
             return Ok(());
         };
+        let mut carried = Vec::new();
         for share in self.protocol.ideal_shares.clone() {
             let purpose = format!("scheduling at {share}");
             let Some((outcome, trial)) = self.window(Load::Pps(share * ideal_pps), &purpose)? else { continue };
@@ -172,7 +182,9 @@ impl Procedure<'_, '_> {
                 f.x = Some(share);
             }
             self.take(figures, trial);
+            carried.push((share, outcome.received_pps()));
         }
+        self.found.figures.extend(peak(carried));
         Ok(())
     }
 
@@ -192,6 +204,19 @@ impl Procedure<'_, '_> {
 
 fn figure(what: &str, line: &str, value: f64) -> Figure {
     Figure { what: what.into(), line: line.into(), x: None, value, trials: Vec::new() }
+}
+
+/// What is kept of the peak, by load and in one number, of (load, throughput). One load has no peak.
+fn peak(mut carried: Vec<(f64, f64)>) -> Vec<Figure> {
+    carried.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let most = carried.iter().map(|c| c.1).fold(0.0, f64::max);
+    let Some(at) = carried.iter().position(|c| c.1 == most).filter(|_| carried.len() > 1 && most > 0.0) else {
+        return Vec::new();
+    };
+    let of =
+        |(load, pps): &(f64, f64)| Figure { x: Some(*load), ..figure(&format!("{PEAK}{BY_LOAD}"), "", pps / most) };
+    let least = carried[at..].iter().map(|c| c.1 / most).fold(1.0, f64::min);
+    carried.iter().map(of).chain([figure(PEAK, "", least)]).collect()
 }
 
 /// What a window says, and what it cannot say.
@@ -332,6 +357,16 @@ mod tests {
         let settled: Vec<_> = all.iter().filter(|f| f.what == SETTLING).map(|f| (f.x, f.value.round())).collect();
         assert_eq!(settled, [(Some(0.15), 100.0)], "the step fell 100 ms after the window's begin");
         assert!(all.iter().all(|f| is_figure(&f.what)));
+    }
+
+    #[test]
+    fn what_is_kept_of_the_peak_is_told_from_its_load_on() {
+        let all = peak(vec![(10.0, 90.0), (0.5, 50.0), (1.5, 100.0), (3.0, 80.0)]);
+        let by_load: Vec<_> = all.iter().filter(|f| f.what == "peak ratio by load").map(|f| (f.x, f.value)).collect();
+        assert_eq!(by_load, [(Some(0.5), 0.5), (Some(1.5), 1.0), (Some(3.0), 0.8), (Some(10.0), 0.9)]);
+        assert_eq!(value(&all, PEAK, ""), 0.8);
+        assert!(all.iter().all(|f| is_figure(&f.what)));
+        assert!(peak(vec![(1.0, 5.0)]).is_empty() && peak(vec![(1.0, 0.0), (2.0, 0.0)]).is_empty());
     }
 
     #[test]
