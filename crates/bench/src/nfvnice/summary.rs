@@ -86,6 +86,10 @@ pub struct CaseSummary {
     pub chains_pps: BTreeMap<String, Samples>,
     /// By NF.
     pub nfs: BTreeMap<String, NfSummary>,
+    /// Share of one core that the control loop used.
+    pub control_cpu_share: Option<Samples>,
+    /// Readings a second that it took.
+    pub control_readings: Option<Samples>,
     /// Time until shares were right again, by the time of the step in seconds, in milliseconds.
     pub settling_ms: Vec<At>,
     /// At loads that are shares of the ideal's throughput.
@@ -110,6 +114,9 @@ pub struct Figures {
     pub jain: Option<Samples>,
     /// 99th percentile of the latency in microseconds.
     pub p99_us: Option<Samples>,
+    /// Largest distance of an achieved share from the intended one, as a part of that; `null` where nobody was meant to have
+    /// a share, or the cores were not loaded.
+    pub share_deviation: Option<Samples>,
 }
 
 /// One NF.
@@ -121,6 +128,10 @@ pub struct NfSummary {
     pub wasted: Option<Samples>,
     /// Share of one core.
     pub cpu_share: Option<Samples>,
+    /// Part of its cores that it was meant to have among those that share them.
+    pub intended_share: Option<Samples>,
+    /// The part that it had.
+    pub achieved_share: Option<Samples>,
     /// Milliseconds of each second that it was runnable and not running.
     pub run_delay_ms: Option<Samples>,
     /// Context switches a second as it went to sleep.
@@ -253,6 +264,15 @@ impl Scenario {
             if f.throughput_pps.is_some() {
                 text += &row;
             }
+            if let Some(d) = f.share_deviation.as_ref().filter(|_| self.name == super::SHARES) {
+                text += &format!("    shares within {:.1} % of what was intended\n", d.median * 100.0);
+            }
+            if self.name == super::CONTROL
+                && let (Some(used), Some(readings)) = (&c.control_cpu_share, &c.control_readings)
+            {
+                let (percent, readings) = (used.median * 100.0, readings.median);
+                text += &format!("    control loop {percent:.2} % of a core, {readings:.0} readings/s\n");
+            }
             for at in &c.loads {
                 let name = format!("{} at {} of fused", c.name, at.share);
                 let (f, none) = (&at.figures, "–");
@@ -314,6 +334,7 @@ impl All<'_> {
             wasted: get(figures::WASTED, 1.0),
             jain: get(figures::JAIN, 1.0),
             p99_us: get(figures::P99, 1e3),
+            share_deviation: get(figures::DEVIATION, 1.0),
         }
     }
 
@@ -323,6 +344,8 @@ impl All<'_> {
             service_pps: get("service rate"),
             wasted: get("wasted by NF"),
             cpu_share: get("core time"),
+            intended_share: get("intended share"),
+            achieved_share: get("achieved share"),
             run_delay_ms: get("run delay"),
             voluntary_switches: get("voluntary switches"),
             involuntary_switches: get("involuntary switches"),
@@ -348,6 +371,8 @@ fn case(bench: &Bench, all: &All<'_>, i: usize) -> CaseSummary {
             .filter_map(|c| Some((c.clone(), all.get(i, "throughput of chains", &c, None, 1.0)?)))
             .collect(),
         nfs: all.different(i, "service rate", line).into_iter().map(|nf| (nf.clone(), all.nf(i, &nf))).collect(),
+        control_cpu_share: all.get(i, figures::CONTROL, "", None, 1.0),
+        control_readings: all.get(i, figures::READINGS, "", None, 1.0),
         settling_ms: settling
             .into_iter()
             .filter_map(|at_s| Some(At { at_s, samples: all.get(i, figures::SETTLING, "", Some(at_s), 1.0)? }))

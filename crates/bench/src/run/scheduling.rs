@@ -21,6 +21,12 @@ pub const JAIN: &str = "jain";
 pub const P99: &str = "p99";
 /// How much of its highest throughput a chain keeps.
 pub const PEAK: &str = "peak ratio";
+/// How far shares were from what was intended.
+pub const DEVIATION: &str = "share deviation";
+/// Core time of the control loop.
+pub const CONTROL: &str = "control loop";
+/// How often it looked.
+pub const READINGS: &str = "readings";
 /// What each figure is called at the loads that are shares of the ideal's throughput.
 const BY_LOAD: &str = " by load";
 /// What each figure is called at loads in frames a second.
@@ -67,6 +73,21 @@ const FIGURES: &[Row] = &[
     ("wasted by NF", "packets/s", 1.0, "Packets dropped for lack of room after this NF had worked on them."),
     ("core time", "%", 0.01, "Time that each NF's instance was on a core; 100 % is one core."),
     ("run delay", "ms/s", 1.0, "Time that each NF's instance was runnable and not running, of each second."),
+    (
+        DEVIATION,
+        "%",
+        0.01,
+        "Largest distance of an instance's share of its cores from the one that its weight means, as a part of the latter.",
+    ),
+    (
+        "intended share",
+        "%",
+        0.01,
+        "Part of its cores that each NF's instance was meant to have among those that share them.",
+    ),
+    ("achieved share", "%", 0.01, "Part that it had, of what those that share these cores had."),
+    (CONTROL, "%", 0.01, "Time that the manager's control loop was on a core; 100 % is one core."),
+    (READINGS, "1/s", 1.0, "Readings that the control loop took of all queues, NFs and chains."),
     ("voluntary switches", "1/s", 1.0, "Context switches of each NF's instance as it went to sleep."),
     ("involuntary switches", "1/s", 1.0, "Context switches of each NF's instance as it was pre-empted."),
 ];
@@ -238,6 +259,15 @@ fn of_window(o: &Outcome) -> (Vec<Figure>, Option<(&'static str, &'static str)>)
         all.push(figure("run delay", name, nf.run_delay_ns as f64 / 1e6 / seconds));
         all.push(figure("voluntary switches", name, per_second(nf.voluntary_switches)));
         all.push(figure("involuntary switches", name, per_second(nf.involuntary_switches)));
+        all.extend(nf.intended_share.map(|share| figure("intended share", name, share)));
+        all.extend(nf.achieved_share.map(|share| figure("achieved share", name, share)));
+    }
+    let shares = o.nfs.values().filter_map(|nf| nf.intended_share.zip(nf.achieved_share));
+    let farthest = shares.map(|(meant, had)| ((had - meant) / meant).abs()).reduce(f64::max);
+    all.extend(farthest.filter(|d| d.is_finite()).map(|d| figure(DEVIATION, "", d)));
+    if let Some(control) = &o.control {
+        all.push(figure(CONTROL, "", control.cpu_share));
+        all.push(figure(READINGS, "", per_second(control.readings)));
     }
     (all, o.latency.is_none().then_some((P99, "no frame arrived")))
 }
@@ -287,7 +317,7 @@ fn jain(x: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use chainline_trial::{ChainOutcome, Latency, NfOutcome, NfSlice, Slice};
+    use chainline_trial::{ChainOutcome, ControlState, Latency, NfOutcome, NfSlice, Slice};
     use std::collections::BTreeMap;
 
     fn value(all: &[Figure], what: &str, line: &str) -> f64 {
@@ -304,6 +334,8 @@ mod tests {
             run_delay_ns: 4_000_000,
             voluntary_switches: 20,
             involuntary_switches: 2,
+            intended_share: Some(0.2),
+            achieved_share: Some(0.25),
             ..NfOutcome::default()
         };
         let o = Outcome {
@@ -313,6 +345,7 @@ mod tests {
             latency: Some(Latency { p99: 5000, ..Latency::default() }),
             chains: BTreeMap::from([("a".into(), chain(600, 450)), ("b".into(), chain(600, 150))]),
             nfs: BTreeMap::from([("x".into(), nf)]),
+            control: Some(ControlState { cpu_share: 0.02, readings: 1900 }),
             ..Outcome::default()
         };
         let (all, missing) = of_window(&o);
@@ -324,6 +357,9 @@ mod tests {
         assert_eq!((get("throughput of chains", "a"), get("throughput of chains", "b")), (225.0, 75.0));
         assert_eq!((get("core time", "x"), get("run delay", "x"), get("service rate", "x")), (0.25, 2.0, 300.0));
         assert_eq!((get("voluntary switches", "x"), get("involuntary switches", "x")), (10.0, 1.0));
+        assert!((get(DEVIATION, "") - 0.25).abs() < 1e-12);
+        assert_eq!((get("intended share", "x"), get("achieved share", "x")), (0.2, 0.25));
+        assert_eq!((get(CONTROL, ""), get(READINGS, "")), (0.02, 950.0));
         // Every figure has axes.
         assert!(all.iter().all(|f| is_figure(&f.what)));
         let (none, missing) = of_window(&Outcome { latency: None, seconds: 1.0, ..Outcome::default() });

@@ -59,8 +59,21 @@ pub enum Order {
     Grow(Arc<Plan>, Arc<Fabric>, Option<Arc<[ChainGauge]>>),
     /// These instances are gone for good.
     Forget(Arc<Plan>, Arc<Fabric>, Vec<usize>),
+    /// Say how far it is.
+    Tally(Sender<Tally>),
     /// Undo everything and answer.
     End(Sender<Ended>),
+}
+
+/// What the loop used and did so far.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Nanoseconds on a core.
+    pub used_ns: u64,
+    /// Readings taken.
+    pub readings: u64,
+    /// By instance: the sum of the parts of its cores that it was to have, and of how many.
+    pub meant: Vec<(f64, u64)>,
 }
 
 /// What may be changed of an NF while it runs.
@@ -169,6 +182,14 @@ impl Control {
     /// Asks something of it. A loop that ended has nothing left to do.
     pub fn order(&self, order: Order) {
         let _ = self.orders.send(order);
+    }
+
+    /// What it used and did so far: its answer comes with its next reading.
+    pub fn tally(&self) -> Tally {
+        let (answer, answered) = channel();
+        self.order(Order::Tally(answer));
+        // A loop that ended used no more.
+        answered.recv().unwrap_or_default()
     }
 
     /// For operators.
@@ -321,6 +342,12 @@ impl Loop {
                 let _ = answer.send(());
             }
             Order::Schedule(nf, change, answer) => _ = answer.send(self.change(&nf, change)),
+            Order::Tally(answer) => {
+                let used = clock_gettime(ClockId::ThreadCPUTime);
+                let meant = self.shares.accounts.iter().map(|a| a.meant_so_far()).collect();
+                let used_ns = used.tv_sec.unsigned_abs() * 1_000_000_000 + used.tv_nsec.unsigned_abs();
+                let _ = answer.send(Tally { used_ns, readings: self.readings.tick, meant });
+            }
             Order::End(_) => {}
         }
     }

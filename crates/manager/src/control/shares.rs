@@ -28,9 +28,16 @@ pub struct Account {
     run_ns: Option<u64>,
     /// Sum of the parts since then, and how many.
     parts: (f64, u32),
+    /// The same since the begin.
+    all: (f64, u64),
 }
 
 impl Account {
+    /// The sum of the parts that it was to have so far, and of how many.
+    pub fn meant_so_far(&self) -> (f64, u64) {
+        self.all
+    }
+
     /// The part of its cores that it was meant to have, and the part that it had, while these were loaded; none if they
     /// never were.
     pub fn shares(&self) -> Option<(f64, f64)> {
@@ -82,8 +89,9 @@ impl Shares {
             let weights = weights(&members.iter().map(demand).collect::<Vec<_>>());
             for (&i, part) in members.iter().zip(parts(&weights)) {
                 self.parts[i] = part;
-                let sum = &mut self.accounts[i].parts;
-                *sum = (sum.0 + part, sum.1 + 1);
+                let account = &mut self.accounts[i];
+                account.parts = (account.parts.0 + part, account.parts.1 + 1);
+                account.all = (account.all.0 + part, account.all.1 + 1);
             }
             kernel.weigh(&members.iter().copied().zip(weights).collect::<Vec<_>>());
         }
