@@ -7,15 +7,19 @@ use chainline_storage::{Choice, Storage, StorageReport};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const ENGINES: [Choice; 2] = [Choice::Auto, Choice::Thread];
 const FILE: File = File::from_bits(0);
 const ENOSPC: Errno = Errno(28);
 
 /// A directory that goes when it is dropped; perhaps a small file system of its own.
-struct Dir(PathBuf, bool);
+struct Dir(PathBuf, bool, Option<MutexGuard<'static, ()>>);
+
+/// Tests that mount take turns: a process that one starts has the files of the other open for a moment, which then cannot be
+/// unmounted, or takes up space after it was removed.
+static MOUNTS: Mutex<()> = Mutex::new(());
 
 impl Dir {
     fn new() -> Self {
@@ -23,12 +27,14 @@ impl Dir {
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("chainline-storage-{}-{n}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
-        Self(path, false)
+        Self(path, false, None)
     }
 
     /// With `size` bytes of space; `None` where mounting is not permitted.
     fn small(size: &str) -> Option<Self> {
+        let turn = MOUNTS.lock().unwrap_or_else(PoisonError::into_inner);
         let mut dir = Self::new();
+        dir.2 = Some(turn);
         let options = format!("size={size}");
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "none"]).arg(&dir.0).output();
         dir.1 = mounted.is_ok_and(|o| o.status.success());
