@@ -101,7 +101,9 @@ fn tree_ticks() -> Option<u64> {
         next += 1;
     }
     let finished = |s: &procfs::process::Stat| u64::try_from(s.cutime + s.cstime).unwrap_or(0);
-    Some(all.iter().filter(|s| tree.contains(&s.pid) || moves_packets(s)).map(|s| s.utime + s.stime + finished(s)).sum())
+    Some(
+        all.iter().filter(|s| tree.contains(&s.pid) || moves_packets(s)).map(|s| s.utime + s.stime + finished(s)).sum(),
+    )
 }
 
 /// Nanoseconds that a process, its threads and its children were on a core.

@@ -7,6 +7,11 @@ mod hosts;
 pub mod summary;
 pub mod tcp;
 
+/// The scenario about achieved and intended shares.
+pub const SHARES: &str = "shares";
+/// The one about the cost of the control loop.
+pub const CONTROL: &str = "control-128";
+
 /// Name and text of each, in the order of the papers.
 pub const SCENARIOS: &[(&str, &str)] = &[
     ("fig1", include_str!("../sweeps/nfvnice/fig1.yaml")),
@@ -16,11 +21,16 @@ pub const SCENARIOS: &[(&str, &str)] = &[
     ("fig10", include_str!("../sweeps/nfvnice/fig10.yaml")),
     ("fig11", include_str!("../sweeps/nfvnice/fig11.yaml")),
     ("fig12", include_str!("../sweeps/nfvnice/fig12.yaml")),
+    ("fig14", include_str!("../sweeps/nfvnice/fig14.yaml")),
     ("fig15", include_str!("../sweeps/nfvnice/fig15.yaml")),
     ("fig15-fairness", include_str!("../sweeps/nfvnice/fig15-fairness.yaml")),
     ("fig16", include_str!("../sweeps/nfvnice/fig16.yaml")),
     ("tuning", include_str!("../sweeps/nfvnice/tuning.yaml")),
     ("load", include_str!("../sweeps/nfvnice/load.yaml")),
+    ("load-bursts", include_str!("../sweeps/nfvnice/load-bursts.yaml")),
+    ("load-flows", include_str!("../sweeps/nfvnice/load-flows.yaml")),
+    (SHARES, include_str!("../sweeps/nfvnice/shares.yaml")),
+    (CONTROL, include_str!("../sweeps/nfvnice/control-128.yaml")),
     ("zhang-fig2", include_str!("../sweeps/nfvnice/zhang-fig2.yaml")),
     ("zhang-fig5", include_str!("../sweeps/nfvnice/zhang-fig5.yaml")),
     ("zhang-fig6", include_str!("../sweeps/nfvnice/zhang-fig6.yaml")),

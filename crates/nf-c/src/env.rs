@@ -288,6 +288,9 @@ unsafe extern "C" fn open(env: *mut abi::Env, path: *const c_char, spec: *const 
             durable,
             reads: c.reads,
             read_bytes: c.read_bytes,
+            // The ABI has no words for these.
+            limit_bytes: None,
+            blocking: false,
         };
         match host.env.open(spec) {
             // SAFETY: `file` is NULL or the NF's own.

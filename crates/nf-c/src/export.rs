@@ -172,6 +172,9 @@ unsafe fn declare(env: *mut abi::Env, lent: &abi::Env, declared: chainline_nf::D
     for (i, f) in declared.files.iter().enumerate() {
         let Some(open) = lent.open else { return Err(invalid("create: no `open`")) };
         let name = f.path.display().to_string();
+        if f.limit_bytes.is_some() || f.blocking {
+            return Err(invalid(format!("{name}: a limit and blocking writes are not had through the C ABI")));
+        }
         let path = CString::new(f.path.as_os_str().as_bytes()).map_err(|_| invalid(format!("{name}: a NUL")))?;
         let (spec, mut index) = (file_spec(f), 0);
         // SAFETY: as above; the head lives through the call.

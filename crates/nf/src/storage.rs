@@ -72,6 +72,13 @@ pub struct FileSpec {
     pub packet_bytes: u32,
     /// When it must be on the medium.
     pub durable: Durable,
+    /// The file begins anew, with `head`, when it would become longer than so many bytes; none: it grows for ever.
+    #[serde(default)]
+    pub limit_bytes: Option<u64>,
+    /// The instance stands still while a buffer is written, as an NF does that calls `write` itself: there to be compared
+    /// with.
+    #[serde(default)]
+    pub blocking: bool,
     /// Reads that may be in flight. If the NF reads for packets, then once for each at most.
     pub reads: u32,
     /// The most bytes of one read.
@@ -89,6 +96,8 @@ impl FileSpec {
             flush_ms: 10,
             packet_bytes: 16 << 10,
             durable: Durable::Never,
+            limit_bytes: None,
+            blocking: false,
             reads: 0,
             read_bytes: 0,
         }
@@ -117,6 +126,13 @@ impl FileSpec {
             Access::Append { .. } if !(1..=batch_bytes).contains(&packet_bytes) => Some(format!(
                 "up to {packet_bytes} bytes a packet; expected 1 to the size of a buffer, which is {batch_bytes}"
             )),
+            Access::Append { .. }
+                if self.limit_bytes.is_some_and(|l| l < self.head.len() as u64 + u64::from(batch_bytes)) =>
+            {
+                let least = self.head.len() as u64 + u64::from(batch_bytes);
+                let limit = self.limit_bytes.unwrap_or(0);
+                Some(format!("a limit of {limit} bytes; expected at least {least}: the file's head and one buffer"))
+            }
             Access::Read if !(1..=MAX_READ_BYTES).contains(&in_flight) => Some(format!(
                 "{reads} reads of {read_bytes} bytes at a time; expected at least one, and at most {MAX_READ_BYTES} bytes"
             )),

@@ -46,6 +46,16 @@ pub fn weights(demands: &[Demand]) -> Vec<f64> {
         .collect()
 }
 
+/// Loads to go by: an unknown one is taken for the mean of the others. Whoever was not sampled often enough yet would seem to
+/// need nothing, be given next to nothing, and so be sampled next to never.
+#[must_use]
+pub fn presumed(loads: &[Option<f64>]) -> Vec<f64> {
+    let known = || loads.iter().flatten();
+    let sum: f64 = known().sum();
+    let usual = if sum > 0.0 { sum / known().count() as f64 } else { 1.0 };
+    loads.iter().map(|load| load.unwrap_or(usual)).collect()
+}
+
 /// The parts of a core that `weights` come to when all want more than they get; they add up to 1.
 #[must_use]
 pub fn parts(weights: &[f64]) -> Vec<f64> {
@@ -129,6 +139,14 @@ mod tests {
         let fixed = Demand { fixed: Some(100.0), ..auto(77.0) };
         close(&shares(&[fixed, auto(1.0), auto(3.0)]), &[1.0 / 3.0, 1.0 / 6.0, 0.5]);
         close(&shares(&[]), &[]);
+    }
+
+    #[test]
+    fn who_is_not_known_yet_gets_an_even_part() {
+        assert_eq!(presumed(&[Some(3.0), None, Some(1.0)]), [3.0, 2.0, 1.0]);
+        assert_eq!(presumed(&[None, None]), [1.0, 1.0]);
+        assert_eq!(presumed(&[Some(0.0), None]), [0.0, 1.0]);
+        assert_eq!(presumed(&[]), [0.0; 0]);
     }
 
     #[test]

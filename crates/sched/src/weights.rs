@@ -17,6 +17,7 @@ pub use nice::Nice;
 pub use v1::V1;
 pub use v2::V2;
 
+use group::Kept;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -175,20 +176,22 @@ fn scaled(weights: &[(usize, f64)], unit: f64, least: u64, most: u64) -> Vec<u64
     weights.iter().map(|(_, w)| ((w * unit).round() as u64).clamp(least, most)).collect()
 }
 
+/// The most files of weights that are kept open: a process may usually have 1,024 files.
+const MOST_KEPT: usize = 256;
+
 /// Writes weights that differ enough from what was last written to matter: a write costs microseconds.
 fn set_each(
-    written: &mut BTreeMap<usize, u64>,
+    written: &mut BTreeMap<usize, Kept>,
     new: impl Iterator<Item = (usize, u64)>,
     file: impl Fn(usize) -> PathBuf,
 ) -> Vec<Result<(), WeightError>> {
+    let keep = written.len() <= MOST_KEPT;
     let set = |(id, weight): (usize, u64)| {
-        let last = written.get(&id).copied().unwrap_or(0);
-        if last > 0 && !crate::shares::differs(last as f64, weight as f64) {
+        let kept = written.entry(id).or_default();
+        if kept.last > 0 && !crate::shares::differs(kept.last as f64, weight as f64) {
             return Ok(());
         }
-        group::write(&file(id), weight)?;
-        written.insert(id, weight);
-        Ok(())
+        kept.write(|| file(id), weight, keep)
     };
     new.map(set).collect()
 }

@@ -24,6 +24,8 @@ pub struct Files {
     pub(crate) ending: bool,
     /// The NF is being told what is done.
     telling: bool,
+    /// The instance waits while one of them is written.
+    pub(crate) blocking: bool,
 }
 
 impl Files {
@@ -36,7 +38,8 @@ impl Files {
                 Access::Read => Use::Read(Box::new(Reader::new(spec, opened))),
             });
         }
-        Ok(Self { nf, files, now_ns: 0, ending: false, telling: false })
+        let blocking = specs.iter().all(|s| s.blocking);
+        Ok(Self { nf, files, now_ns: 0, ending: false, telling: false, blocking })
     }
 
     /// Packets whose requests are sure to find room.

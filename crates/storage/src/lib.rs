@@ -28,7 +28,7 @@ pub use open::OpenError;
 pub use report::{FileReport, StorageReport};
 
 use chainline_nf::{Access, Completion, FileSpec};
-use engine::Engine;
+use engine::{BLOCKING, Engine, Wanted};
 
 /// The files of all NFs of an instance.
 pub struct Storage {
@@ -58,8 +58,11 @@ impl Storage {
             Access::Read => f.reads,
         });
         let depth = depth.fold(0u32, u32::saturating_add);
+        let all = || specs.iter().flat_map(|files| files.iter());
+        let wanted =
+            Wanted { depth, asynchronous: !all().all(|f| f.blocking), cuts: all().any(|f| f.limit_bytes.is_some()) };
         let (engine, name) =
-            Engine::new(depth, choice, waker).map_err(|e| (first, format!("no engine for its files: {e}")))?;
+            Engine::new(wanted, choice, waker).map_err(|e| (first, format!("no engine for its files: {e}")))?;
         Ok(Self { engine: Some(engine), name, nfs })
     }
 
@@ -149,7 +152,10 @@ impl Storage {
     /// When nothing is pending: makes durable what must be, and says what became of the files of each NF.
     pub fn finish(&mut self) -> Vec<Option<StorageReport>> {
         let engine = &self.name;
-        let report = |f: &mut Files| StorageReport { engine: engine.clone(), files: f.finish() };
+        let report = |f: &mut Files| StorageReport {
+            engine: if f.blocking { BLOCKING.to_owned() } else { engine.clone() },
+            files: f.finish(),
+        };
         self.nfs.iter_mut().map(|f| f.as_mut().map(report)).collect()
     }
 }

@@ -81,7 +81,8 @@ fn cut(fd: &OwnedFd, keep: Option<u64>) -> Result<u64, Errno> {
     }
 }
 
-fn write_all(fd: impl AsFd, mut bytes: &[u8], mut at: u64) -> Result<(), Errno> {
+/// Writes all of it, at a place in the file or at none.
+pub(crate) fn write_all(fd: impl AsFd, mut bytes: &[u8], mut at: u64) -> Result<(), Errno> {
     while !bytes.is_empty() {
         let written = if at == HERE { rustix::io::write(&fd, bytes) } else { rustix::io::pwrite(&fd, bytes, at) };
         match written {

@@ -17,6 +17,7 @@ struct Request {
 pub(crate) struct Reader {
     fd: Arc<OwnedFd>,
     most: u32,
+    blocking: bool,
     /// By place: the buffer while nobody reads into it, and the context.
     slots: Vec<(Vec<u8>, u64)>,
     free: Vec<u32>,
@@ -30,6 +31,7 @@ impl Reader {
         Self {
             fd: opened.fd,
             most: spec.read_bytes,
+            blocking: spec.blocking,
             slots: (0..reads).map(|_| (vec![0; spec.read_bytes as usize], 0)).collect(),
             free: (0..spec.reads).rev().collect(),
             asked: VecDeque::with_capacity(reads),
@@ -61,7 +63,17 @@ impl Reader {
         let token = Token { slot: r.slot, ..token };
         // The last offset stands for "here"; nothing is to be found there anyway.
         let offset = r.offset.min(i64::MAX as u64);
-        Some(Task { token, fd: self.fd.clone(), what: What::Read, bytes, from: 0, to: r.len as usize, offset })
+        Some(Task {
+            token,
+            fd: self.fd.clone(),
+            what: What::Read,
+            bytes,
+            from: 0,
+            to: r.len as usize,
+            offset,
+            anew: None,
+            blocking: self.blocking,
+        })
     }
 
     /// A request came back: the rest of it, or its slot, context and what came of it.

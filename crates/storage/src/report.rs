@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The storage of one NF.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct StorageReport {
-    /// `io_uring`, or `thread` and why.
+    /// `io_uring`, `thread` and why, or `blocking`: the NF's instance waited for each batch.
     pub engine: String,
     /// Its files in the order of opening.
     pub files: Vec<FileReport>,
@@ -21,6 +21,8 @@ pub struct FileReport {
     pub bytes_written: u64,
     /// Batches that they were written in.
     pub writes: u64,
+    /// Times that the file began anew at its limit.
+    pub begun_anew: u64,
     /// Bytes that could not be written.
     pub bytes_lost: u64,
     /// Bytes read.
@@ -39,6 +41,7 @@ impl FileReport {
             path: spec.path.display().to_string(),
             bytes_written: 0,
             writes: 0,
+            begun_anew: 0,
             bytes_lost: 0,
             bytes_read: 0,
             reads: 0,

@@ -1,4 +1,4 @@
-//! Requests through a thread that waits for them one by one: where io_uring is not permitted.
+//! Requests through a thread that waits for them one by one: where io_uring is not permitted, and to cut files.
 
 use crate::engine::{Done, Task, Waker, What};
 use chainline_nf::Errno;
@@ -59,7 +59,13 @@ impl Threaded {
     }
 }
 
-fn perform(task: &mut Task) -> Result<u32, Errno> {
+/// Does what a request asks for, and waits until it is done.
+pub(crate) fn perform(task: &mut Task) -> Result<u32, Errno> {
+    if let Some(head) = &task.anew {
+        let begun = rustix::fs::ftruncate(&*task.fd, 0).and_then(|()| crate::open::write_all(&*task.fd, head, 0));
+        begun.map_err(|e| Errno(e.raw_os_error()))?;
+        task.anew = None;
+    }
     let bytes = &mut task.bytes[task.from..task.to];
     let n = match task.what {
         What::Write { durable } => {

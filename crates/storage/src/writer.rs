@@ -50,6 +50,12 @@ pub(crate) struct Writer {
     flush_ns: u64,
     packet_bytes: usize,
     durable: Durable,
+    blocking: bool,
+    limit: Option<u64>,
+    /// What the file begins with when it begins anew.
+    head: Arc<[u8]>,
+    /// It was to begin anew, and that failed.
+    uncut: bool,
     filling: Batch,
     queued: Option<Batch>,
     spare: Option<Batch>,
@@ -71,6 +77,11 @@ impl Writer {
             flush_ns: u64::from(spec.flush_ms) * 1_000_000,
             packet_bytes: spec.packet_bytes as usize,
             durable: spec.durable,
+            blocking: spec.blocking,
+            // What has no places has no end that could be cut.
+            limit: spec.limit_bytes.filter(|_| opened.end != HERE),
+            head: spec.head.as_slice().into(),
+            uncut: false,
             filling: Batch::new(size),
             queued: None,
             spare: Some(Batch::new(size)),
@@ -160,6 +171,12 @@ impl Writer {
         let bytes = std::mem::take(&mut batch.bytes);
         self.flying = Some(batch);
         let to = bytes.len();
+        let anew = self.uncut || self.limit.is_some_and(|limit| self.end.saturating_add(to as u64) > limit);
+        if anew {
+            self.end = self.head.len() as u64;
+            // Until it is known to be cut.
+            self.uncut = true;
+        }
         Some(Task {
             token,
             fd: self.fd.clone(),
@@ -168,6 +185,8 @@ impl Writer {
             from: 0,
             to,
             offset: self.end,
+            anew: anew.then(|| self.head.clone()),
+            blocking: self.blocking,
         })
     }
 
@@ -193,6 +212,7 @@ impl Writer {
                 }
                 self.report.bytes_written += total;
                 self.report.writes += 1;
+                self.report.begun_anew += u64::from(std::mem::take(&mut self.uncut));
             }
             Err(e) => {
                 self.torn = true;
@@ -217,8 +237,8 @@ impl Writer {
 
     /// At the end, with nothing pending: nothing torn stays, and what must be on the medium is there.
     pub fn finish(&mut self) {
-        if self.torn && self.end != HERE {
-            let _ = rustix::fs::ftruncate(&self.fd, self.end);
+        if (self.torn || self.uncut) && self.end != HERE {
+            let _ = rustix::fs::ftruncate(&self.fd, if self.uncut { 0 } else { self.end });
         }
         if self.durable == Durable::AtEnd
             && let Err(e) = rustix::fs::fdatasync(&self.fd)

@@ -7,15 +7,19 @@ use chainline_storage::{Choice, Storage, StorageReport};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const ENGINES: [Choice; 2] = [Choice::Auto, Choice::Thread];
 const FILE: File = File::from_bits(0);
 const ENOSPC: Errno = Errno(28);
 
 /// A directory that goes when it is dropped; perhaps a small file system of its own.
-struct Dir(PathBuf, bool);
+struct Dir(PathBuf, bool, Option<MutexGuard<'static, ()>>);
+
+/// Tests that mount take turns: a process that one starts has the files of the other open for a moment, which then cannot be
+/// unmounted, or takes up space after it was removed.
+static MOUNTS: Mutex<()> = Mutex::new(());
 
 impl Dir {
     fn new() -> Self {
@@ -23,12 +27,14 @@ impl Dir {
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("chainline-storage-{}-{n}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
-        Self(path, false)
+        Self(path, false, None)
     }
 
     /// With `size` bytes of space; `None` where mounting is not permitted.
     fn small(size: &str) -> Option<Self> {
+        let turn = MOUNTS.lock().unwrap_or_else(PoisonError::into_inner);
         let mut dir = Self::new();
+        dir.2 = Some(turn);
         let options = format!("size={size}");
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "none"]).arg(&dir.0).output();
         dir.1 = mounted.is_ok_and(|o| o.status.success());
@@ -228,6 +234,76 @@ fn a_disk_that_fills_up_and_gets_space_again() {
         assert!(std::fs::read(&path).unwrap() == expected, "{choice:?}");
         assert_eq!((report.files[0].bytes_written, report.files[0].bytes_lost), (25_000, 20_000));
     }
+}
+
+/// At its limit a file begins anew, and is never longer: the last whole batches are in it, behind its head.
+#[test]
+fn at_its_limit_a_file_begins_anew() {
+    for (choice, blocking) in ENGINES.into_iter().zip([false; 2]).chain([(Choice::Auto, true)]) {
+        let dir = Dir::new();
+        let path = dir.file("out");
+        std::fs::write(&path, "was there").unwrap();
+        let limited = FileSpec { limit_bytes: Some(250), blocking, head: b"head".to_vec(), ..spec(&path) };
+        let mut rig = Rig::new(limited, choice);
+        let mut heard = vec![];
+        let record = |i: u64| [b'a' + i as u8; 100];
+        for i in 0..8 {
+            rig.write(&record(i), Some(i)).unwrap();
+            rig.drain(&mut heard);
+            assert!(path.metadata().unwrap().len() <= 250);
+        }
+        let told: Vec<_> = heard.iter().map(|h| (h.0, h.1)).collect();
+        assert_eq!(told, (0..8).map(|i| (Some(i), Ok(100))).collect::<Vec<_>>(), "{choice:?}");
+        let report = rig.end(&mut heard);
+        // Two batches fit behind what was there and its head, and two each time after that.
+        assert_eq!(read(&path), ["head".as_bytes(), &record(6), &record(7)].concat().escape_ascii().to_string());
+        assert_eq!((report.files[0].begun_anew, report.files[0].bytes_written, report.files[0].errors), (3, 800, 0));
+        assert_eq!(report.engine == "blocking", blocking);
+    }
+}
+
+/// What could not be begun anew is tried again with the next batch, and nothing torn stays.
+#[test]
+fn a_disk_that_is_full_when_a_file_begins_anew() {
+    for (choice, blocking) in [(Choice::Auto, false), (Choice::Thread, false), (Choice::Auto, true)] {
+        let Some(dir) = Dir::small("64k") else { return println!("skipped: no file system can be mounted here") };
+        let path = dir.file("out");
+        let limited = FileSpec {
+            limit_bytes: Some(25_000),
+            batch_bytes: 20_000,
+            blocking,
+            head: b"head".to_vec(),
+            ..spec(&path)
+        };
+        let mut rig = Rig::new(limited, choice);
+        let mut heard = vec![];
+        rig.write(&[1; 8_000], Some(0)).unwrap();
+        rig.drain(&mut heard);
+        std::fs::write(dir.file("ballast"), vec![0; 48 << 10]).unwrap();
+        rig.write(&[2; 20_000], Some(1)).unwrap();
+        rig.drain(&mut heard);
+        rig.write(&[3; 8_000], Some(2)).unwrap();
+        let report = rig.end(&mut heard);
+        let ok: Vec<bool> = heard.iter().map(|h| h.1.is_ok()).collect();
+        assert_eq!(ok, [true, false, true], "{choice:?}: {heard:?}");
+        assert!(std::fs::read(&path).unwrap() == [&b"head"[..], &[3; 8_000]].concat(), "{choice:?}");
+        assert_eq!((report.files[0].begun_anew, report.files[0].errors), (1, 1));
+    }
+}
+
+#[test]
+fn a_blocking_write_is_done_when_it_is_submitted() {
+    let dir = Dir::new();
+    let path = dir.file("out");
+    let mut rig = Rig::new(FileSpec { blocking: true, flush_ms: 0, ..spec(&path) }, Choice::Auto);
+    rig.write(b"now", Some(7)).unwrap();
+    rig.0.submit(0);
+    assert_eq!(read(&path), "now");
+    assert!(rig.0.ready());
+    let mut heard = vec![];
+    assert!(rig.0.complete(0, &mut |_, c, _| heard.push((c.context, c.result))));
+    assert_eq!((heard, rig.0.pending()), (vec![(Some(7), Ok(3))], false));
+    assert_eq!(rig.end(&mut vec![]).engine, "blocking");
 }
 
 #[test]

@@ -144,6 +144,9 @@ pub struct Outcome {
     pub chains: BTreeMap<String, ChainOutcome>,
     /// By NF.
     pub nfs: BTreeMap<String, NfOutcome>,
+    /// The control loop of the dataplane; `null` where there is none.
+    #[serde(default)]
+    pub control: Option<ControlState>,
     /// The window in slices, if that was ordered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slices: Vec<Slice>,
@@ -162,6 +165,15 @@ pub struct GeneratorState {
     pub saturated: bool,
     /// Share of its time that the thread that generates was busy, 0 to 1.
     pub busy: f64,
+}
+
+/// What the control loop took and did in the window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ControlState {
+    /// Share of one core that it used.
+    pub cpu_share: f64,
+    /// Readings that it took of all queues, NFs and chains.
+    pub readings: u64,
 }
 
 /// One chain in a trial.
@@ -209,6 +221,13 @@ pub struct NfOutcome {
     pub wasted: u64,
     /// Share of one core.
     pub cpu_share: f64,
+    /// Part of its cores that its instance was meant to have, by its weight among those that share them; `null` without weights,
+    /// without company, or where the cores were not loaded (less than nine tenths used by them).
+    #[serde(default)]
+    pub intended_share: Option<f64>,
+    /// The part that it had, of what all that share these cores had; `null` as above.
+    #[serde(default)]
+    pub achieved_share: Option<f64>,
     /// Median nanoseconds that it takes for a packet; sampled.
     pub cost_ns: Option<u64>,
     /// Nanoseconds runnable, but not running.

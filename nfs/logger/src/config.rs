@@ -26,9 +26,14 @@ pub struct Args {
     /// Milliseconds after which a buffer is written though it is not full; 0: as soon as the one before is.
     #[serde(default = "flush_ms")]
     pub flush_ms: u32,
+    /// The file begins anew when it would become longer than so many bytes; absent: it grows for ever.
+    pub max_bytes: Option<u64>,
     /// What packets wait for.
     #[serde(default)]
     pub sync: Sync,
+    /// Whether the NF goes on while a buffer is written.
+    #[serde(default)]
+    pub write: Write,
     /// What becomes of a packet that could not be written.
     #[serde(default)]
     pub on_error: OnError,
@@ -45,6 +50,17 @@ pub enum Sync {
     Async,
     /// Each packet waits until it is on disk.
     Hold,
+}
+
+/// Whether the NF goes on while a buffer is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Write {
+    /// It does, with the other buffer.
+    #[default]
+    Async,
+    /// It stands still, as a program does that calls `write`: there to be compared with.
+    Blocking,
 }
 
 /// What becomes of a packet that could not be written.
@@ -107,6 +123,13 @@ impl Args {
             return Err(Error::Args(format!(
                 "args.batch_bytes: found {}, expected {least} (a packet of {} bytes) to {MAX_BATCH_BYTES}",
                 self.batch_bytes, self.snaplen
+            )));
+        }
+        // The heads of sections have less than 256 bytes.
+        let least = u64::from(self.batch_bytes) + 256;
+        if let Some(found) = self.max_bytes.filter(|found| *found < least) {
+            return Err(Error::Args(format!(
+                "args.max_bytes: found {found}, expected at least {least}: a buffer and the head of a section"
             )));
         }
         if self.on_error == OnError::Drop && self.sync != Sync::Hold {

@@ -1,9 +1,9 @@
 //! `logger`: writes packets, or those that match, to a pcapng file, without waiting for the disk.
 //!
 //! Blocks are copied into the file's buffer, which the host writes in batches ([`chainline_nf::storage`]). With
-//! `sync: hold` each packet is held until its batch is on disk, while the NF goes on with others. The file is only ever
-//! appended to: an instance that starts, also one that is started again after a crash, cuts off a block that was left half
-//! done and begins a new section.
+//! `sync: hold` each packet is held until its batch is on disk, while the NF goes on with others. The file is appended to until
+//! it is as long as `max_bytes` permits, and then begins anew: an instance that starts, also one that is started again after a crash,
+//! cuts off a block that was left half done and begins a new section.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -17,7 +17,7 @@ use chainline_nf::{
     Access, Burst, Completion, Counter, Ctx, Durable, Env, Errno, Error, Field, File, FileSpec, Footprint, HoldId, Nf,
     Reason, Sample, Verdict,
 };
-use config::{Filter, OnError, Sync};
+use config::{Filter, OnError, Sync, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The kind, for registries.
@@ -61,6 +61,8 @@ impl Nf for Logger {
             batch_bytes: args.batch_bytes,
             flush_ms: args.flush_ms,
             packet_bytes: pcapng::block_bytes(args.snaplen),
+            limit_bytes: args.max_bytes,
+            blocking: args.write == Write::Blocking,
             durable: if args.sync == Sync::None { Durable::Never } else { Durable::EachBatch },
             ..FileSpec::append(path)
         })?;

@@ -84,6 +84,7 @@ pub struct Running {
 }
 
 /// How it ended.
+#[derive(Debug)]
 pub struct Outcome {
     pub status: ExitStatus,
     pub stdout: String,

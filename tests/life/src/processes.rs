@@ -50,7 +50,7 @@ pub fn open_fds() -> usize {
 }
 
 /// Of these, what instances are made of: regions, sockets, pipes. Files under `/proc` and `/sys` are not: the control
-/// loop has one open for a moment whenever it sets a weight.
+/// loop keeps those of weights and run times open.
 #[must_use]
 pub fn instance_fds() -> usize {
     let links =

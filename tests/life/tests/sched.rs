@@ -7,7 +7,7 @@ use chainline_manager::{Change, Happening, Interval, Observer, Operator, Report}
 use chainline_sched::weights::Mounts;
 use chainline_sched::{Policy, task};
 use life_tests::command::Desk;
-use life_tests::scene::{assert_settled, shown, silent, stop};
+use life_tests::scene::{assert_lossless, assert_settled, shown, silent, stop};
 use life_tests::{Scene, processes};
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
@@ -328,4 +328,98 @@ fn achieved_shares_are_near_the_intended() {
         assert!((intended - achieved).abs() < 0.03, "{report:#}");
     }
     println!("control loop: {}", report["control"]);
+}
+
+/// The last core of this process: the manager has the first.
+fn last_core() -> usize {
+    let set = rustix::thread::sched_getaffinity(None).unwrap();
+    (0..rustix::thread::CpuSet::MAX_CPU).rfind(|c| set.is_set(*c)).unwrap()
+}
+
+/// A real-time NF that never comes back from a burst, on a core that another chain needs: it is ended and goes by the usual
+/// policy after that, and the other chain loses nothing.
+#[test]
+fn a_real_time_nf_that_never_yields() {
+    const COUNT: u64 = 20_000;
+    if !root() {
+        return;
+    }
+    for policy in ["fifo", "rr"] {
+        let scene = Scene::new(HOST);
+        scene.script("s", &["spin 500"]);
+        let spec = format!(
+            "
+  defaults: {{cores: [{}]}}
+  ports:
+    in: {{generator: {{frame_bytes: 64, flows: 9, count: {COUNT}}}}}
+    in2: {{generator: {{frame_bytes: 64, flows: 9, count: {COUNT}}}}}
+    out: {{sink: {{}}}}
+    out2: {{sink: {{}}}}
+  nfs:
+    hog: {{kind: fault, args: {{script: s}}, sched: {{policy: {policy}, priority: 5}}}}
+    meek: {{kind: pass}}
+  chains:
+    - {{name: hogs, path: [in, hog, out]}}
+    - {{name: lives, path: [in2, meek, out2]}}
+",
+            last_core()
+        );
+        let report = scene.run(&spec, &mut silent());
+        assert_lossless(&report, "lives");
+        assert_eq!(report.chains["hogs"].received, COUNT, "{}", shown(&report));
+        assert!(report.chains["hogs"].transmitted >= COUNT - 256, "a death costs a burst: {}", shown(&report));
+        let hog = &report.nfs["hog"];
+        assert_eq!((hog.restarts, report.nfs["meek"].restarts), (1, 0), "{}", shown(&report));
+        let said = |words: &str| {
+            let of_hog = |h: &&Happening| h.instance.as_deref() == Some("hog") && h.what.contains(words);
+            report.happenings.iter().filter(of_hog).count()
+        };
+        assert_eq!(said("worked on one burst"), 1, "{}", shown(&report));
+        // A kernel that refused the policy had nobody hang under it.
+        let refused = said("the kernel refused");
+        assert_eq!(said(&format!("hangs under {policy}")) + refused, 1, "{}", shown(&report));
+        assert_eq!(hog.sched.as_ref().unwrap().policy, "batch", "{}", shown(&report));
+    }
+}
+
+/// The same in a thread, which cannot be killed: that is said, it goes by the usual policy, and the others go on.
+#[test]
+fn a_real_time_thread_that_never_yields() {
+    if !root() {
+        return;
+    }
+    let desk = Desk::new(HOST);
+    // A burst of all packets but the first few takes half a minute and more.
+    let spec = format!(
+        "
+  defaults: {{cores: [{}], isolation: thread}}
+  ports:
+    in: {{generator: {{frame_bytes: 64, count: 32}}}}
+    in2: {{generator: {{frame_bytes: 64, rate: 1kpps, lossless: true}}}}
+    out: {{sink: {{}}}}
+    out2: {{sink: {{}}}}
+  nfs:
+    hog: {{kind: synthetic, args: {{cost_cycles: 4000000000}}, sched: {{policy: fifo, priority: 5}}}}
+    meek: {{kind: forward}}
+  chains:
+    - {{name: hogs, path: [in, hog, out]}}
+    - {{name: lives, path: [in2, meek, out2]}}
+",
+        last_core()
+    );
+    let mut running = desk.start("thread", &spec, &["--duration", "60s", "--drain", "100ms"]);
+    running.until_says("a thread cannot be killed");
+    running.signal(Signal::INT);
+    let outcome = running.end();
+    let report: serde_json::Value =
+        serde_json::from_str(&outcome.stdout).unwrap_or_else(|e| panic!("{e}: {outcome:?}"));
+    assert_eq!(report["ledger"]["balanced"], true, "{report:#}");
+    // What it still had at the end came back as from a dead one.
+    let hogs = &report["chains"]["hogs"];
+    let [received, transmitted, died] =
+        [&hogs["received"], &hogs["transmitted"], &hogs["dropped"]["nf_died"]].map(|n| n.as_u64().unwrap_or(0));
+    assert!(died > 0 && received == transmitted + died, "{report:#}");
+    let lives = &report["chains"]["lives"];
+    assert!(lives["received"] == lives["transmitted"] && lives["received"].as_u64() > Some(0), "{report:#}");
+    assert_eq!(report["nfs"]["hog"]["sched"]["policy"], "batch", "{report:#}");
 }

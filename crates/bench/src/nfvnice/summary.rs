@@ -86,6 +86,10 @@ pub struct CaseSummary {
     pub chains_pps: BTreeMap<String, Samples>,
     /// By NF.
     pub nfs: BTreeMap<String, NfSummary>,
+    /// Share of one core that the control loop used.
+    pub control_cpu_share: Option<Samples>,
+    /// Readings a second that it took.
+    pub control_readings: Option<Samples>,
     /// Time until shares were right again, by the time of the step in seconds, in milliseconds.
     pub settling_ms: Vec<At>,
     /// At loads that are shares of the ideal's throughput.
@@ -101,12 +105,18 @@ pub struct Figures {
     pub throughput_pps: Option<Samples>,
     /// Throughput over that of the same NFs fused, both of the same round.
     pub ratio_to_fused: Option<Samples>,
+    /// At a load, throughput over the highest of all loads; else the least of that at the load of the peak and above.
+    /// `null` in scenarios without loads.
+    pub peak_ratio: Option<Samples>,
     /// Packets a second that were dropped after at least one NF had worked on them.
     pub wasted: Option<Samples>,
     /// Jain's index of the chains' delivered shares; `null` with one chain.
     pub jain: Option<Samples>,
     /// 99th percentile of the latency in microseconds.
     pub p99_us: Option<Samples>,
+    /// Largest distance of an achieved share from the intended one, as a part of that; `null` where nobody was meant to have
+    /// a share, or the cores were not loaded.
+    pub share_deviation: Option<Samples>,
 }
 
 /// One NF.
@@ -118,6 +128,10 @@ pub struct NfSummary {
     pub wasted: Option<Samples>,
     /// Share of one core.
     pub cpu_share: Option<Samples>,
+    /// Part of its cores that it was meant to have among those that share them.
+    pub intended_share: Option<Samples>,
+    /// The part that it had.
+    pub achieved_share: Option<Samples>,
     /// Milliseconds of each second that it was runnable and not running.
     pub run_delay_ms: Option<Samples>,
     /// Context switches a second as it went to sleep.
@@ -217,8 +231,8 @@ impl Scenario {
             return text + &self.not_measured();
         }
         text += &format!(
-            "  {:<wide$} {:>9} {:>8} {:>11} {:>6} {:>11} {:>10} {:>10}\n",
-            "case", "Mpps", "of fused", "wasted/s", "Jain", "P99 µs", "sleeps/s", "preempt/s"
+            "  {:<wide$} {:>9} {:>8} {:>8} {:>11} {:>6} {:>11} {:>10} {:>10}\n",
+            "case", "Mpps", "of fused", "of peak", "wasted/s", "Jain", "P99 µs", "sleeps/s", "preempt/s"
         );
         let number = |s: &Option<Samples>, scale: f64, digits: usize| {
             s.as_ref().map_or("–".to_owned(), |s| format!("{:.digits$}", s.median / scale))
@@ -236,10 +250,11 @@ impl Scenario {
                 Role::Ours => "",
             };
             let row = format!(
-                "  {:<wide$} {:>9} {:>8} {:>11} {:>6} {:>11} {:>10.0} {:>10.0}{mark}\n",
+                "  {:<wide$} {:>9} {:>8} {:>8} {:>11} {:>6} {:>11} {:>10.0} {:>10.0}{mark}\n",
                 c.name,
                 number(&f.throughput_pps, 1e6, 3),
                 number(&f.ratio_to_fused, 1.0, 3),
+                number(&f.peak_ratio, 1.0, 3),
                 number(&f.wasted, 1.0, 0),
                 number(&f.jain, 1.0, 3),
                 number(&f.p99_us, 1.0, 0),
@@ -249,13 +264,23 @@ impl Scenario {
             if f.throughput_pps.is_some() {
                 text += &row;
             }
+            if let Some(d) = f.share_deviation.as_ref().filter(|_| self.name == super::SHARES) {
+                text += &format!("    shares within {:.1} % of what was intended\n", d.median * 100.0);
+            }
+            if self.name == super::CONTROL
+                && let (Some(used), Some(readings)) = (&c.control_cpu_share, &c.control_readings)
+            {
+                let (percent, readings) = (used.median * 100.0, readings.median);
+                text += &format!("    control loop {percent:.2} % of a core, {readings:.0} readings/s\n");
+            }
             for at in &c.loads {
                 let name = format!("{} at {} of fused", c.name, at.share);
                 let (f, none) = (&at.figures, "–");
                 text += &format!(
-                    "  {name:<wide$} {:>9} {:>8} {:>11} {none:>6} {:>11}\n",
+                    "  {name:<wide$} {:>9} {:>8} {:>8} {:>11} {none:>6} {:>11}\n",
                     number(&f.throughput_pps, 1e6, 3),
                     number(&f.ratio_to_fused, 1.0, 3),
+                    number(&f.peak_ratio, 1.0, 3),
                     number(&f.wasted, 1.0, 0),
                     number(&f.p99_us, 1.0, 0),
                 );
@@ -305,9 +330,11 @@ impl All<'_> {
         Figures {
             throughput_pps: get(figures::THROUGHPUT, 1.0),
             ratio_to_fused: get(figures::RATIO, 1.0),
+            peak_ratio: get(figures::PEAK, 1.0),
             wasted: get(figures::WASTED, 1.0),
             jain: get(figures::JAIN, 1.0),
             p99_us: get(figures::P99, 1e3),
+            share_deviation: get(figures::DEVIATION, 1.0),
         }
     }
 
@@ -317,6 +344,8 @@ impl All<'_> {
             service_pps: get("service rate"),
             wasted: get("wasted by NF"),
             cpu_share: get("core time"),
+            intended_share: get("intended share"),
+            achieved_share: get("achieved share"),
             run_delay_ms: get("run delay"),
             voluntary_switches: get("voluntary switches"),
             involuntary_switches: get("involuntary switches"),
@@ -342,6 +371,8 @@ fn case(bench: &Bench, all: &All<'_>, i: usize) -> CaseSummary {
             .filter_map(|c| Some((c.clone(), all.get(i, "throughput of chains", &c, None, 1.0)?)))
             .collect(),
         nfs: all.different(i, "service rate", line).into_iter().map(|nf| (nf.clone(), all.nf(i, &nf))).collect(),
+        control_cpu_share: all.get(i, figures::CONTROL, "", None, 1.0),
+        control_readings: all.get(i, figures::READINGS, "", None, 1.0),
         settling_ms: settling
             .into_iter()
             .filter_map(|at_s| Some(At { at_s, samples: all.get(i, figures::SETTLING, "", Some(at_s), 1.0)? }))
@@ -361,15 +392,19 @@ fn role(case: &Case, i: usize) -> Role {
     }
 }
 
-/// The case that differs in nothing but the mechanisms.
+/// The case that differs in nothing but the mechanisms; if there is none, since a stock platform does not have all that a
+/// chain file can ask for, the one that differs in nothing else but fields of the chain file.
 fn rival(bench: &Bench, case: &Case) -> Option<usize> {
-    let others = |c: &Case| {
+    let others = |c: &Case, fields: bool| {
         let mut factors = c.factors.clone();
-        factors.remove("mechanisms");
+        factors.retain(|name, _| name != "mechanisms" && (fields || !name.starts_with("spec.")));
         factors
     };
-    let same = |(i, c): &(usize, &Case)| role(c, *i) == Role::Rival && others(c) == others(case);
-    bench.cases.iter().enumerate().find(same).map(|(i, _)| i)
+    let find = |fields: bool| {
+        let same = |(i, c): &(usize, &Case)| role(c, *i) == Role::Rival && others(c, fields) == others(case, fields);
+        bench.cases.iter().enumerate().find(same).map(|(i, _)| i)
+    };
+    find(true).or_else(|| find(false))
 }
 
 #[cfg(test)]
@@ -428,6 +463,22 @@ mod tests {
         assert_eq!(scenario.unavailable[0].what, "all: jain");
         let table = scenario.table();
         assert!(table.contains("(rival)") && table.contains("right again 100 ms after the step at 3 s"), "{table}");
+    }
+
+    #[test]
+    fn a_rival_without_the_field_of_ours_is_one() {
+        let case = |mechanisms: &str, write: &str, length: u32| Case {
+            factors: [("mechanisms", json!(mechanisms)), ("spec.write", json!(write)), ("length", json!(length))]
+                .map(|(name, value)| (name.to_owned(), value))
+                .into(),
+            ideal: None,
+            ..Case::default()
+        };
+        let cases = vec![case("default", "blocking", 1), case("default", "blocking", 2)];
+        let bench = Bench { cases, ..Bench::default() };
+        assert_eq!(rival(&bench, &case("all", "async", 2)), Some(1));
+        assert_eq!(rival(&bench, &case("all", "blocking", 1)), Some(0));
+        assert_eq!(rival(&bench, &case("all", "async", 3)), None);
     }
 
     #[test]

@@ -19,6 +19,14 @@ pub const WASTED: &str = "wasted";
 pub const JAIN: &str = "jain";
 /// 99th percentile of the latency.
 pub const P99: &str = "p99";
+/// How much of its highest throughput a chain keeps.
+pub const PEAK: &str = "peak ratio";
+/// How far shares were from what was intended.
+pub const DEVIATION: &str = "share deviation";
+/// Core time of the control loop.
+pub const CONTROL: &str = "control loop";
+/// How often it looked.
+pub const READINGS: &str = "readings";
 /// What each figure is called at the loads that are shares of the ideal's throughput.
 const BY_LOAD: &str = " by load";
 /// What each figure is called at loads in frames a second.
@@ -44,6 +52,13 @@ const FIGURES: &[Row] = &[
         "Throughput over that of the same NFs fused: called one after the other in one process, which wastes nothing and \
          switches nothing. Both of the same round.",
     ),
+    (
+        PEAK,
+        "",
+        1.0,
+        "Throughput over the highest that the case has at any load; in a single number the least of the peak's load and \
+         higher ones. Below 1 by more than noise, overload makes a chain carry less (congestion collapse).",
+    ),
     (WASTED, "packets/s", 1.0, "Packets that were dropped for lack of room after at least one NF had worked on them."),
     (
         JAIN,
@@ -58,6 +73,21 @@ const FIGURES: &[Row] = &[
     ("wasted by NF", "packets/s", 1.0, "Packets dropped for lack of room after this NF had worked on them."),
     ("core time", "%", 0.01, "Time that each NF's instance was on a core; 100 % is one core."),
     ("run delay", "ms/s", 1.0, "Time that each NF's instance was runnable and not running, of each second."),
+    (
+        DEVIATION,
+        "%",
+        0.01,
+        "Largest distance of an instance's share of its cores from the one that its weight means, as a part of the latter.",
+    ),
+    (
+        "intended share",
+        "%",
+        0.01,
+        "Part of its cores that each NF's instance was meant to have among those that share them.",
+    ),
+    ("achieved share", "%", 0.01, "Part that it had, of what those that share these cores had."),
+    (CONTROL, "%", 0.01, "Time that the manager's control loop was on a core; 100 % is one core."),
+    (READINGS, "1/s", 1.0, "Readings that the control loop took of all queues, NFs and chains."),
     ("voluntary switches", "1/s", 1.0, "Context switches of each NF's instance as it went to sleep."),
     ("involuntary switches", "1/s", 1.0, "Context switches of each NF's instance as it was pre-empted."),
 ];
@@ -65,7 +95,7 @@ const FIGURES: &[Row] = &[
 /// What is shown when a file does not say.
 pub(super) const SHOWN: [&str; 4] = [THROUGHPUT, RATIO, WASTED, P99];
 /// Figures that there are by load.
-const LOADED: &[&str] = &SHOWN;
+const LOADED: &[&str] = &[THROUGHPUT, RATIO, WASTED, P99, PEAK];
 
 /// Whether the measure makes a figure of this name.
 #[must_use]
@@ -161,6 +191,7 @@ impl Procedure<'_, '_> {
             self.found.lacks("throughput by load", "the ideal's throughput, which loads are shares of, was not found");
             return Ok(());
         };
+        let mut carried = Vec::new();
         for share in self.protocol.ideal_shares.clone() {
             let purpose = format!("scheduling at {share}");
             let Some((outcome, trial)) = self.window(Load::Pps(share * ideal_pps), &purpose)? else { continue };
@@ -172,7 +203,9 @@ impl Procedure<'_, '_> {
                 f.x = Some(share);
             }
             self.take(figures, trial);
+            carried.push((share, outcome.received_pps()));
         }
+        self.found.figures.extend(peak(carried));
         Ok(())
     }
 
@@ -194,6 +227,19 @@ fn figure(what: &str, line: &str, value: f64) -> Figure {
     Figure { what: what.into(), line: line.into(), x: None, value, trials: Vec::new() }
 }
 
+/// What is kept of the peak, by load and in one number, of (load, throughput). One load has no peak.
+fn peak(mut carried: Vec<(f64, f64)>) -> Vec<Figure> {
+    carried.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let most = carried.iter().map(|c| c.1).fold(0.0, f64::max);
+    let Some(at) = carried.iter().position(|c| c.1 == most).filter(|_| carried.len() > 1 && most > 0.0) else {
+        return Vec::new();
+    };
+    let of =
+        |(load, pps): &(f64, f64)| Figure { x: Some(*load), ..figure(&format!("{PEAK}{BY_LOAD}"), "", pps / most) };
+    let least = carried[at..].iter().map(|c| c.1 / most).fold(1.0, f64::min);
+    carried.iter().map(of).chain([figure(PEAK, "", least)]).collect()
+}
+
 /// What a window says, and what it cannot say.
 fn of_window(o: &Outcome) -> (Vec<Figure>, Option<(&'static str, &'static str)>) {
     let seconds = o.seconds.max(1e-9);
@@ -213,6 +259,15 @@ fn of_window(o: &Outcome) -> (Vec<Figure>, Option<(&'static str, &'static str)>)
         all.push(figure("run delay", name, nf.run_delay_ns as f64 / 1e6 / seconds));
         all.push(figure("voluntary switches", name, per_second(nf.voluntary_switches)));
         all.push(figure("involuntary switches", name, per_second(nf.involuntary_switches)));
+        all.extend(nf.intended_share.map(|share| figure("intended share", name, share)));
+        all.extend(nf.achieved_share.map(|share| figure("achieved share", name, share)));
+    }
+    let shares = o.nfs.values().filter_map(|nf| nf.intended_share.zip(nf.achieved_share));
+    let farthest = shares.map(|(meant, had)| ((had - meant) / meant).abs()).reduce(f64::max);
+    all.extend(farthest.filter(|d| d.is_finite()).map(|d| figure(DEVIATION, "", d)));
+    if let Some(control) = &o.control {
+        all.push(figure(CONTROL, "", control.cpu_share));
+        all.push(figure(READINGS, "", per_second(control.readings)));
     }
     (all, o.latency.is_none().then_some((P99, "no frame arrived")))
 }
@@ -262,7 +317,7 @@ fn jain(x: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use chainline_trial::{ChainOutcome, Latency, NfOutcome, NfSlice, Slice};
+    use chainline_trial::{ChainOutcome, ControlState, Latency, NfOutcome, NfSlice, Slice};
     use std::collections::BTreeMap;
 
     fn value(all: &[Figure], what: &str, line: &str) -> f64 {
@@ -279,6 +334,8 @@ mod tests {
             run_delay_ns: 4_000_000,
             voluntary_switches: 20,
             involuntary_switches: 2,
+            intended_share: Some(0.2),
+            achieved_share: Some(0.25),
             ..NfOutcome::default()
         };
         let o = Outcome {
@@ -288,6 +345,7 @@ mod tests {
             latency: Some(Latency { p99: 5000, ..Latency::default() }),
             chains: BTreeMap::from([("a".into(), chain(600, 450)), ("b".into(), chain(600, 150))]),
             nfs: BTreeMap::from([("x".into(), nf)]),
+            control: Some(ControlState { cpu_share: 0.02, readings: 1900 }),
             ..Outcome::default()
         };
         let (all, missing) = of_window(&o);
@@ -299,6 +357,9 @@ mod tests {
         assert_eq!((get("throughput of chains", "a"), get("throughput of chains", "b")), (225.0, 75.0));
         assert_eq!((get("core time", "x"), get("run delay", "x"), get("service rate", "x")), (0.25, 2.0, 300.0));
         assert_eq!((get("voluntary switches", "x"), get("involuntary switches", "x")), (10.0, 1.0));
+        assert!((get(DEVIATION, "") - 0.25).abs() < 1e-12);
+        assert_eq!((get("intended share", "x"), get("achieved share", "x")), (0.2, 0.25));
+        assert_eq!((get(CONTROL, ""), get(READINGS, "")), (0.02, 950.0));
         // Every figure has axes.
         assert!(all.iter().all(|f| is_figure(&f.what)));
         let (none, missing) = of_window(&Outcome { latency: None, seconds: 1.0, ..Outcome::default() });
@@ -332,6 +393,16 @@ mod tests {
         let settled: Vec<_> = all.iter().filter(|f| f.what == SETTLING).map(|f| (f.x, f.value.round())).collect();
         assert_eq!(settled, [(Some(0.15), 100.0)], "the step fell 100 ms after the window's begin");
         assert!(all.iter().all(|f| is_figure(&f.what)));
+    }
+
+    #[test]
+    fn what_is_kept_of_the_peak_is_told_from_its_load_on() {
+        let all = peak(vec![(10.0, 90.0), (0.5, 50.0), (1.5, 100.0), (3.0, 80.0)]);
+        let by_load: Vec<_> = all.iter().filter(|f| f.what == "peak ratio by load").map(|f| (f.x, f.value)).collect();
+        assert_eq!(by_load, [(Some(0.5), 0.5), (Some(1.5), 1.0), (Some(3.0), 0.8), (Some(10.0), 0.9)]);
+        assert_eq!(value(&all, PEAK, ""), 0.8);
+        assert!(all.iter().all(|f| is_figure(&f.what)));
+        assert!(peak(vec![(1.0, 5.0)]).is_empty() && peak(vec![(1.0, 0.0), (2.0, 0.0)]).is_empty());
     }
 
     #[test]

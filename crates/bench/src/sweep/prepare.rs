@@ -285,7 +285,8 @@ impl Lab for ChainlineLab {
                 Box::new(Rival::start(name, spec.as_ref(), kind, &traffic, &cores, program, self.stop)?)
             }
         };
-        Ok(Box::new(Tuned { dataplane, _frequency: frequency }))
+        let _written = Written { dir: self.chains.clone() };
+        Ok(Box::new(Tuned { dataplane, _frequency: frequency, _written }))
     }
 }
 
@@ -298,6 +299,26 @@ fn port_of(content: &Value) -> Option<PortKind> {
 struct Tuned {
     dataplane: Box<dyn Dataplane>,
     _frequency: Option<Frequency>,
+    /// Dropped when the dataplane is.
+    _written: Written,
+}
+
+/// What NFs write beside the chain files: removed when a case is over, since no figure is made from it and the next case
+/// is to find the same as this one.
+struct Written {
+    dir: PathBuf,
+}
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        for entry in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
+            let is_file = entry.file_type().is_ok_and(|t| t.is_file());
+            if is_file && entry.path().extension().is_none_or(|e| e != "json") {
+                // What cannot be removed stays for the user to look at.
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
 }
 
 impl Dataplane for Tuned {

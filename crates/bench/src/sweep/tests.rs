@@ -27,7 +27,7 @@ fn check(file: &Value) {
     let cores = [0, 1];
     let host = chainline_chain::Host {
         cores: Some(&cores),
-        kinds: Some(&["forward", "monitor", "l3fwd", "firewall", "lb", "synthetic"]),
+        kinds: Some(&["forward", "monitor", "l3fwd", "firewall", "lb", "synthetic", "logger"]),
     };
     if let Err(e) = chainline_chain::load_for(&file.to_string(), Path::new("made.json"), &host) {
         panic!("{e}\n{file:#}");

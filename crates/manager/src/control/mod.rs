@@ -32,6 +32,7 @@ use rustix::time::clock_gettime;
 use serde::Serialize;
 use shares::Shares;
 use std::collections::BTreeMap;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -42,6 +43,8 @@ use std::time::Duration;
 const PERIOD: Duration = Duration::from_millis(1);
 /// The same while no packet comes: a thread that wakes a thousand times a second costs an idle host more than its NFs.
 const IDLE_PERIOD: Duration = Duration::from_millis(10);
+/// The loop's own slice in microseconds, the least that the kernel gives.
+const SLICE_US: u32 = 100;
 /// Times that the same refusal is said of an instance.
 const MOST_SAID: usize = 8;
 
@@ -59,8 +62,23 @@ pub enum Order {
     Grow(Arc<Plan>, Arc<Fabric>, Option<Arc<[ChainGauge]>>),
     /// These instances are gone for good.
     Forget(Arc<Plan>, Arc<Fabric>, Vec<usize>),
+    /// This instance works on one burst for ever: others get its cores, too.
+    Hangs(usize),
+    /// Say how far it is.
+    Tally(Sender<Tally>),
     /// Undo everything and answer.
     End(Sender<Ended>),
+}
+
+/// What the loop used and did so far.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Nanoseconds on a core.
+    pub used_ns: u64,
+    /// Readings taken.
+    pub readings: u64,
+    /// By instance: the sum of the parts of its cores that it was to have, and of how many.
+    pub meant: Vec<(f64, u64)>,
 }
 
 /// What may be changed of an NF while it runs.
@@ -171,6 +189,14 @@ impl Control {
         let _ = self.orders.send(order);
     }
 
+    /// What it used and did so far: its answer comes with its next reading.
+    pub fn tally(&self) -> Tally {
+        let (answer, answered) = channel();
+        self.order(Order::Tally(answer));
+        // A loop that ended used no more.
+        answered.recv().unwrap_or_default()
+    }
+
     /// For operators.
     pub fn operator(&self) -> Operator {
         Operator { orders: self.orders.clone() }
@@ -216,6 +242,7 @@ struct Loop {
     /// How often something was said of whom.
     said: BTreeMap<Option<usize>, usize>,
     missed: u64,
+    run_times: RunTimes,
 }
 
 impl Loop {
@@ -237,12 +264,17 @@ impl Loop {
             events,
             said: BTreeMap::new(),
             missed: 0,
+            run_times: RunTimes::default(),
         };
         this.round_robin();
         this
     }
 
     fn run(&mut self) {
+        // Who is to look each millisecond and works for some microseconds is let in before those who work for long, if their
+        // slices are longer (Linux 6.12). An older kernel has no slices of threads' own, and nobody needs to hear of that.
+        let cores = self.own_cores();
+        let _ = Task { cores, policy: Policy::Other, slice_us: Some(SLICE_US), ..Task::default() }.apply(0);
         let began = clock_gettime(ClockId::Monotonic);
         let mut next = Duration::new(began.tv_sec as u64, began.tv_nsec as u32);
         loop {
@@ -276,17 +308,28 @@ impl Loop {
         }
     }
 
+    /// Where the loop runs: on no core of the NFs if there is another. There it would stand alone against the group of all NFs,
+    /// which has the weight of all of them together.
+    fn own_cores(&self) -> Vec<usize> {
+        let nfs: Vec<usize> = self.cores.iter().flatten().copied().collect();
+        let all = chainline_sched::task::cores(0).unwrap_or_default();
+        let free: Vec<usize> = all.into_iter().filter(|c| !nfs.contains(c)).collect();
+        if free.is_empty() { vec![self.from.plan.manager_core] } else { free }
+    }
+
     /// One reading, and everybody who decides something by it.
     fn millisecond(&mut self) {
         self.readings.read(&self.from, &self.pages, self.from.fabric.clock.now_ns());
         if let Some(pressure) = &mut self.pressure {
             pressure.step(&self.readings, &self.from, &self.pages);
         }
-        if self.from.plan.mechanisms.weights() && self.readings.tick.is_multiple_of(shares::APPLY_EVERY) {
+        let every = shares::APPLY_EVERY * readings::spread(self.cores.len());
+        if self.from.plan.mechanisms.weights() && self.readings.tick.is_multiple_of(every) {
             self.shares.apply(&self.readings, &mut self.kernel);
         }
         if self.readings.tick.is_multiple_of(shares::ACCOUNT_EVERY) {
-            self.shares.account(self.readings.now_ns, &self.kernel, run_ns);
+            let Self { shares, run_times, kernel, readings, .. } = self;
+            shares.account(readings.now_ns, kernel, |tid| run_times.ns(tid));
         }
     }
 
@@ -302,12 +345,14 @@ impl Loop {
                 let _ = self.kernel.schedule(i, tid, self.is_thread(i), &self.task(i));
             }
             Order::Down(i) => {
+                self.run_times.forget(self.kernel.tid(i));
                 self.pages[i] = None;
                 self.kernel.leave(i);
             }
             Order::Grow(plan, fabric, gauges) => self.grow(plan, fabric, gauges),
             Order::Forget(plan, fabric, instances) => {
                 for i in instances {
+                    self.run_times.forget(self.kernel.tid(i));
                     self.pages[i] = None;
                     self.kernel.leave(i);
                     // It meets nobody any more.
@@ -321,6 +366,13 @@ impl Loop {
                 let _ = answer.send(());
             }
             Order::Schedule(nf, change, answer) => _ = answer.send(self.change(&nf, change)),
+            Order::Hangs(i) => self.demote(i),
+            Order::Tally(answer) => {
+                let used = clock_gettime(ClockId::ThreadCPUTime);
+                let meant = self.shares.accounts.iter().map(|a| a.meant_so_far()).collect();
+                let used_ns = used.tv_sec.unsigned_abs() * 1_000_000_000 + used.tv_nsec.unsigned_abs();
+                let _ = answer.send(Tally { used_ns, readings: self.readings.tick, meant });
+            }
             Order::End(_) => {}
         }
     }
@@ -417,6 +469,25 @@ impl Loop {
         }
         self.round_robin();
         Ok(())
+    }
+
+    /// A real-time instance that never yields leaves others what the kernel's throttling does: a twentieth. It goes on, or is
+    /// started again, under the usual policy, until an operator says otherwise.
+    fn demote(&mut self, i: usize) {
+        let policy = self.shares.sched[i].policy;
+        if !matches!(policy, FilePolicy::Fifo | FilePolicy::Rr | FilePolicy::Deadline) {
+            return;
+        }
+        self.shares.sched[i] = Sched::default();
+        let word = self.shares.sched[i].policy.word();
+        if let Some(tid) = self.kernel.tid(i) {
+            // What the kernel refuses is said by it.
+            let _ = self.kernel.schedule(i, tid, self.is_thread(i), &self.task(i));
+        }
+        let what =
+            format!("hangs under {}: it goes by `{word}` from now on, so that others get its cores", policy.word());
+        let _ = self.events.send(Event::Sched(Some(i), what));
+        self.round_robin();
     }
 
     /// The slice of `rr` is one for the whole system: the longest that is asked for.
@@ -524,8 +595,37 @@ impl Loop {
     }
 }
 
-/// Nanoseconds that a thread had a core, `/proc/TID/schedstat`.
-fn run_ns(tid: i32) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
-    text.split(' ').next()?.parse().ok()
+/// Nanoseconds that threads had a core, `/proc/TID/schedstat`. The files stay open: finding them costs more than reading.
+#[derive(Default)]
+struct RunTimes {
+    files: BTreeMap<i32, std::fs::File>,
+}
+
+/// The most of these files that are kept open.
+const MOST_KEPT: usize = 256;
+
+impl RunTimes {
+    fn ns(&mut self, tid: i32) -> Option<u64> {
+        let read = |file: &std::fs::File| {
+            let mut text = [0; 64];
+            let n = file.read_at(&mut text, 0).ok()?;
+            std::str::from_utf8(text.get(..n)?).ok()?.split(' ').next()?.parse().ok()
+        };
+        if let Some(file) = self.files.get(&tid) {
+            return read(file);
+        }
+        let file = std::fs::File::open(format!("/proc/{tid}/schedstat")).ok()?;
+        let ns = read(&file);
+        if self.files.len() < MOST_KEPT {
+            self.files.insert(tid, file);
+        }
+        ns
+    }
+
+    /// The thread is gone; its number may be another's soon.
+    fn forget(&mut self, tid: Option<i32>) {
+        if let Some(tid) = tid {
+            self.files.remove(&tid);
+        }
+    }
 }

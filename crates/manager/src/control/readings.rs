@@ -18,6 +18,15 @@ const MOST_OVERLOAD: f64 = 1000.0;
 /// Milliseconds between two looks at what an NF says of itself. Its samples and their medians would cost more than
 /// everything else here, and its page keeps the last 63 samples, of which there is one a millisecond.
 const LOOK_EVERY: u64 = 10;
+/// So many NFs are looked at, and have their weights set, so often; of more each is less often.
+const LOOKED_AT: usize = 64;
+/// But as often as its page keeps samples for, with some to spare: this many times the usual.
+const LEAST_OFTEN: u64 = 5;
+
+/// By which factor what is done for each of so many NFs is done less often than for a few.
+pub fn spread(nfs: usize) -> u64 {
+    (nfs.div_ceil(LOOKED_AT) as u64).clamp(1, LEAST_OFTEN)
+}
 
 /// One chain.
 #[derive(Clone, Debug, Default)]
@@ -54,6 +63,8 @@ pub struct InstanceReading {
     pub up: bool,
     /// Cores' worth of work, of all its NFs.
     pub load: f64,
+    /// Packets come for it, and how long they take it is not known yet: its load says nothing.
+    pub unknown: bool,
     queues: Vec<Rate>,
 }
 
@@ -161,12 +172,13 @@ impl Readings {
         }
     }
 
-    /// The new samples of an instance's NFs, of one NF in [`LOOK_EVERY`] at a time.
+    /// The new samples of an instance's NFs, of a part of all NFs at a time.
     fn sample(&mut self, from: &Sources, i: usize, page: &Page) {
         let (now, tick) = (self.now_ns, self.tick);
+        let every = LOOK_EVERY * spread(self.nfs.len());
         for (k, &id) in from.plan.instances[i].nfs.iter().enumerate() {
             // Spread over time, so that no millisecond has all of them.
-            if !(tick + id as u64).is_multiple_of(LOOK_EVERY) {
+            if !(tick + id as u64).is_multiple_of(every) {
                 continue;
             }
             let (stats, nf) = (page.nf(k), &mut self.nfs[id]);
@@ -213,6 +225,8 @@ impl Readings {
             sum += nf.load;
         }
         self.instances[i].load = sum;
+        let unknown = |id: &usize| self.nfs[*id].arrival_pps > 0.0 && self.nfs[*id].service_ns.is_none();
+        self.instances[i].unknown = plan.nfs.iter().any(unknown);
     }
 }
 

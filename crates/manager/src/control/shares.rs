@@ -6,9 +6,9 @@
 use super::kernel::{Kernel, factor, fixed};
 use super::readings::Readings;
 use chainline_chain::model::Sched;
-use chainline_sched::shares::{Demand, meeting, parts, weights};
+use chainline_sched::shares::{Demand, meeting, parts, presumed, weights};
 
-/// Milliseconds between two settings of the weights.
+/// Milliseconds between two settings of the weights; of many NFs more.
 pub const APPLY_EVERY: u64 = 10;
 /// Milliseconds between two looks at what instances had.
 pub const ACCOUNT_EVERY: u64 = 250;
@@ -28,9 +28,16 @@ pub struct Account {
     run_ns: Option<u64>,
     /// Sum of the parts since then, and how many.
     parts: (f64, u32),
+    /// The same since the begin.
+    all: (f64, u64),
 }
 
 impl Account {
+    /// The sum of the parts that it was to have so far, and of how many.
+    pub fn meant_so_far(&self) -> (f64, u64) {
+        self.all
+    }
+
     /// The part of its cores that it was meant to have, and the part that it had, while these were loaded; none if they
     /// never were.
     pub fn shares(&self) -> Option<(f64, f64)> {
@@ -74,16 +81,19 @@ impl Shares {
             if members.is_empty() {
                 continue;
             }
-            let demand = |&i: &usize| Demand {
-                load: now.instances[i].load,
+            let loads = members.iter().map(|i| Some(&now.instances[*i]).filter(|n| !n.unknown).map(|n| n.load));
+            let loads = presumed(&loads.collect::<Vec<_>>());
+            let demand = |(&i, &load): (&usize, &f64)| Demand {
+                load,
                 priority: factor(&self.sched[i]),
                 fixed: fixed(&self.sched[i]),
             };
-            let weights = weights(&members.iter().map(demand).collect::<Vec<_>>());
+            let weights = weights(&members.iter().zip(&loads).map(demand).collect::<Vec<_>>());
             for (&i, part) in members.iter().zip(parts(&weights)) {
                 self.parts[i] = part;
-                let sum = &mut self.accounts[i].parts;
-                *sum = (sum.0 + part, sum.1 + 1);
+                let account = &mut self.accounts[i];
+                account.parts = (account.parts.0 + part, account.parts.1 + 1);
+                account.all = (account.all.0 + part, account.all.1 + 1);
             }
             kernel.weigh(&members.iter().copied().zip(weights).collect::<Vec<_>>());
         }
@@ -100,7 +110,8 @@ impl Shares {
             let mut had: Vec<Option<f64>> = Vec::with_capacity(group.len());
             for &i in group {
                 let account = &mut self.accounts[i];
-                let run = kernel.tid(i).filter(|_| kernel.is_weighted(i)).and_then(&mut run_ns);
+                let tid = kernel.tid(i).filter(|_| group.len() > 1 && kernel.is_weighted(i));
+                let run = tid.and_then(&mut run_ns);
                 had.push(run.zip(account.run_ns).map(|(now, then)| now.saturating_sub(then) as f64));
                 account.run_ns = run;
             }

@@ -338,20 +338,20 @@ impl Instance {
         self.backoff = (self.backoff * 2).min(LAST_BACKOFF);
     }
 
-    /// Kills a process. A thread cannot be killed.
-    pub fn kill(&mut self, why: &str) {
-        if let Some(Body::Process(_)) = &self.body {
+    /// Kills a process, and says whether it is one: a thread cannot be killed.
+    pub fn kill(&mut self, why: &str) -> bool {
+        let process = matches!(self.body, Some(Body::Process(_)));
+        if process {
             self.killed_for.get_or_insert_with(|| why.to_owned());
             self.end_process();
         }
+        process
     }
 
     /// Kills a process as somebody wants it dead; no reason to start it later than at once. Whether there is one.
     pub fn reset(&mut self) -> bool {
         self.backoff = FIRST_BACKOFF;
-        let process = matches!(self.body, Some(Body::Process(_)));
-        self.kill("was reset as ordered");
-        process
+        self.kill("was reset as ordered")
     }
 
     /// Kills a process that has said why itself.

@@ -123,6 +123,14 @@ struct Watch {
     passes: u64,
     since: Instant,
     run_ns: u64,
+    /// It was found to hang.
+    hangs: bool,
+}
+
+impl Watch {
+    fn new(passes: u64, run_ns: u64) -> Self {
+        Self { passes, since: Instant::now(), run_ns, hangs: false }
+    }
 }
 
 impl<'a> Supervisor<'a> {
@@ -157,7 +165,7 @@ impl<'a> Supervisor<'a> {
         let thread = thread.map_err(|_| RunError::DataPath)?;
         let instances = (0..plan.instances.len()).map(|i| Instance::new(i, &plan)).collect();
         let now = Instant::now();
-        let watch = vec![Watch { passes: 0, since: now, run_ns: 0 }; plan.instances.len()];
+        let watch = vec![Watch::new(0, 0); plan.instances.len()];
         let mut me = Self {
             plan,
             fabric,
@@ -337,7 +345,7 @@ impl<'a> Supervisor<'a> {
         }
         self.revive(observer)?;
         self.instances.iter_mut().for_each(|i| i.kill_if_late(BUILD));
-        self.look_for_hangs();
+        self.look_for_hangs(observer);
         Ok(())
     }
 
@@ -349,7 +357,7 @@ impl<'a> Supervisor<'a> {
                     self.instances[i].usage.begin_running(tid);
                     self.order(Order::Up(i, page.clone(), tid));
                 }
-                self.watch[i] = Watch { passes: 0, since: Instant::now(), run_ns: self.instances[i].usage.run_ns };
+                self.watch[i] = Watch::new(0, self.instances[i].usage.run_ns);
                 self.command(Command::Up(i, page))?;
                 if self.instances[i].restarts > 0 {
                     self.happened(Some(i), "runs again".into(), observer);
@@ -402,23 +410,35 @@ impl<'a> Supervisor<'a> {
 
     /// Kills processes that are stuck in one burst. Who merely waits for the core is not stuck, so what counts is the
     /// time on a core since the burst began; among busy neighbours that takes longer to come together.
-    fn look_for_hangs(&mut self) {
+    fn look_for_hangs(&mut self, observer: &mut dyn Observer) {
+        let mut hang = Vec::new();
         for (instance, watch) in self.instances.iter_mut().zip(&mut self.watch) {
             let (Some(page), Some(tid)) = (&instance.page, instance.tid) else { continue };
             let passes = page.status().passes.load(Relaxed);
             let stuck = page.status().busy.load(Relaxed) != 0 && passes == watch.passes;
             if !stuck {
-                *watch = Watch { passes, since: Instant::now(), run_ns: 0 };
+                *watch = Watch::new(passes, 0);
                 continue;
             }
             if watch.run_ns == 0 {
                 instance.usage.sample(tid);
-                *watch = Watch { passes, since: Instant::now(), run_ns: instance.usage.run_ns.max(1) };
+                *watch = Watch::new(passes, instance.usage.run_ns.max(1));
             } else if watch.since.elapsed() > HANG {
                 instance.usage.sample(tid);
-                if instance.usage.run_ns - watch.run_ns > HANG.as_nanos() as u64 / 2 {
-                    instance.kill(&format!("worked on one burst for {} s", watch.since.elapsed().as_secs()));
+                if !watch.hangs && instance.usage.run_ns - watch.run_ns > HANG.as_nanos() as u64 / 2 {
+                    watch.hangs = true;
+                    hang.push((instance.index, watch.since.elapsed().as_secs()));
                 }
+            }
+        }
+        for (i, seconds) in hang {
+            // Before it dies: the next incarnation is not to begin where this one ended.
+            self.order(Order::Hangs(i));
+            if !self.instances[i].kill(&format!("worked on one burst for {seconds} s")) {
+                let what = format!(
+                    "works on one burst for {seconds} s; a thread cannot be killed, so its chains stand still until it goes on"
+                );
+                self.happened(Some(i), what, observer);
             }
         }
     }

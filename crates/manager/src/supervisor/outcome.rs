@@ -1,12 +1,14 @@
 //! What became of a trial, from the accounts of its window. Pure.
 
 use super::{NfTotals, Usage};
+use crate::control::Tally;
 use crate::dataplane::{Gap, Jitter, TrialEnd, latencies};
 use crate::report::reason;
 use chainline_chain::plan::Plan;
 use chainline_nf::Declared;
+use chainline_sched::shares::meeting;
 use chainline_shm::Clock;
-use chainline_trial::{ChainOutcome, GeneratorState, Latency, NfOutcome, NfSlice, Outcome, Slice};
+use chainline_trial::{ChainOutcome, ControlState, GeneratorState, Latency, NfOutcome, NfSlice, Outcome, Slice};
 use std::collections::BTreeMap;
 
 /// What NFs and instances had counted at some time.
@@ -15,6 +17,8 @@ pub(super) struct Reading {
     pub at: u64,
     pub totals: Vec<NfTotals>,
     pub usage: Vec<Usage>,
+    /// What the control loop says; of the window's ends only.
+    pub tally: Option<Tally>,
 }
 
 /// All that is known of a trial.
@@ -77,6 +81,7 @@ pub(super) fn of(t: Trial<'_>) -> Outcome {
         },
         chains: chains(&t),
         nfs: nfs(&t),
+        control: control(&t),
         slices: slices(&t),
         balanced: balanced(&t),
         happenings: t.happenings,
@@ -158,9 +163,47 @@ fn slices(t: &Trial<'_>) -> Vec<Slice> {
     t.readings.windows(2).map(slice).collect()
 }
 
+/// What the control loop used in the window.
+fn control(t: &Trial<'_>) -> Option<ControlState> {
+    let [a, .., b] = t.readings else { return None };
+    let (from, to) = a.tally.as_ref().zip(b.tally.as_ref())?;
+    let ns = t.clock.ns(b.at.saturating_sub(a.at)).max(1);
+    let used = to.used_ns.saturating_sub(from.used_ns);
+    Some(ControlState { cpu_share: used as f64 / ns as f64, readings: to.readings.saturating_sub(from.readings) })
+}
+
+/// The least part of their cores that instances must have used for their shares to say something.
+const LOADED: f64 = 0.9;
+
+/// Of each instance, the part of its cores that it was to have, and the part that it had.
+fn shares(t: &Trial<'_>) -> Vec<Option<(f64, f64)>> {
+    let none = vec![None; t.plan.instances.len()];
+    let [a, .., b] = t.readings else { return none };
+    let Some((from, to)) = a.tally.as_ref().zip(b.tally.as_ref()) else { return none };
+    let meant: Vec<Option<f64>> =
+        to.meant.iter().zip(&from.meant).map(|(b, a)| (b.1 > a.1).then(|| (b.0 - a.0) / (b.1 - a.1) as f64)).collect();
+    let had = |i: usize| b.usage[i].run_ns.saturating_sub(a.usage[i].run_ns) as f64;
+    let window = t.clock.ns(b.at.saturating_sub(a.at)) as f64;
+    let cores: Vec<Vec<usize>> = t.plan.instances.iter().map(|i| i.cores.clone()).collect();
+    let group = meeting(&cores);
+    let of = |i: usize| {
+        // Without a weight one takes what it gets; its neighbours share the rest.
+        let members: Vec<usize> = (0..meant.len()).filter(|j| group[*j] == group[i] && meant[*j].is_some()).collect();
+        let mut theirs: Vec<usize> = members.iter().flat_map(|j| cores[*j].iter().copied()).collect();
+        theirs.sort_unstable();
+        theirs.dedup();
+        let sum: f64 = members.iter().map(|j| had(*j)).sum();
+        let loaded = members.len() > 1 && sum >= LOADED * window * theirs.len() as f64;
+        meant[i].filter(|_| loaded).map(|meant| (meant, had(i) / sum))
+    };
+    // Instances that came later have no reading at the begin.
+    (0..cores.len()).map(|i| if i < meant.len() { of(i) } else { None }).collect()
+}
+
 fn nfs(t: &Trial<'_>) -> BTreeMap<String, NfOutcome> {
     let [a, .., b] = t.readings else { return BTreeMap::new() };
     let seconds = (t.clock.ns(b.at.saturating_sub(a.at)) as f64 / 1e9).max(1e-9);
+    let shares = shares(t);
     let one = |(id, nf): (usize, &chainline_chain::plan::NfPlan)| {
         let i = nf.instance;
         let (ua, ub) = (&a.usage[i], &b.usage[i]);
@@ -172,6 +215,8 @@ fn nfs(t: &Trial<'_>) -> BTreeMap<String, NfOutcome> {
             received: b.totals[id].received.wrapping_sub(a.totals[id].received),
             wasted: queue_full.sum::<u64>() + last_of.map(|(_, c)| c.port_full).sum::<u64>(),
             cpu_share: ub.run_ns.saturating_sub(ua.run_ns) as f64 / 1e9 / seconds,
+            intended_share: shares[i].map(|s| s.0),
+            achieved_share: shares[i].map(|s| s.1),
             cost_ns: b.totals[id].median_cost_ns(Some(&a.totals[id])),
             run_delay_ns: ub.run_delay_ns.saturating_sub(ua.run_delay_ns),
             voluntary_switches: ub.voluntary.saturating_sub(ua.voluntary),

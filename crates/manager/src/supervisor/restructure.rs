@@ -127,7 +127,7 @@ impl Supervisor<'_> {
         self.order(Order::Grow(plan.clone(), self.fabric.clone(), Some(gauges)));
         for &i in &laid.started {
             self.instances.push(Instance::late(i, &plan));
-            self.watch.push(Watch { passes: 0, since: Instant::now(), run_ns: 0 });
+            self.watch.push(Watch::new(0, 0));
         }
         if let Err(failure) = self.bring_up(&laid.started, observer) {
             // As it was, but for ids that nobody uses.

@@ -1,6 +1,7 @@
 //! A steered run: the chains are started once, and trials made as they are ordered.
 
 use super::{LOOK, RunError, Supervisor};
+use crate::control::Control;
 use crate::dataplane::{Command, Prepared, TrialOrder};
 use crate::environment::Environment;
 use crate::ports::{Drive, Times};
@@ -113,6 +114,13 @@ impl Supervisor<'_> {
         }
     }
 
+    /// What everybody had counted by now. `at_end` of a window the control loop is asked, too: its answer takes up to a
+    /// millisecond of the main thread's time.
+    fn reading(&mut self, at_end: bool) -> Reading {
+        let tally = self.control.as_ref().filter(|_| at_end).map(Control::tally);
+        Reading { at: ticks(), totals: self.totals(), usage: self.usages(), tally }
+    }
+
     /// One trial; `None` if the operator ended the run meanwhile.
     fn trial(
         &mut self,
@@ -147,7 +155,9 @@ impl Supervisor<'_> {
             }
             let next = reading_at.get(readings.len()).copied();
             if next.is_some_and(|at| now >= at) {
-                readings.push(Reading { at: now, totals: self.totals(), usage: self.usages() });
+                let at_end = readings.is_empty() || readings.len() + 1 == reading_at.len();
+                let reading = self.reading(at_end);
+                readings.push(reading);
                 continue;
             }
             match answered.try_recv() {
@@ -155,7 +165,7 @@ impl Supervisor<'_> {
                 // It came before the last reading: the window is over.
                 Ok(ended) => {
                     let missing = readings.len().max(1) + 1;
-                    readings.resize_with(missing, || Reading { at: now, totals: self.totals(), usage: self.usages() });
+                    readings.resize_with(missing, || self.reading(true));
                     break ended;
                 }
                 Err(TryRecvError::Disconnected) => return Err(RunError::DataPath),

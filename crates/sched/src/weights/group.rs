@@ -8,6 +8,7 @@ use super::WeightError;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
 use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// How the private parent's name begins.
@@ -74,6 +75,36 @@ pub(super) fn has_word(file: &Path, word: &str) -> bool {
 pub(super) fn write(path: &Path, value: impl ToString) -> Result<(), WeightError> {
     let open = std::fs::OpenOptions::new().write(true).open(path);
     open.and_then(|mut f| f.write_all(value.to_string().as_bytes())).map_err(WeightError::file(path))
+}
+
+/// A kernel file that is written again and again: it stays open, since finding it by its path costs more than the write.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    /// What was last written; 0: nothing that is still in force.
+    pub last: u64,
+    file: Option<File>,
+}
+
+impl Kept {
+    /// Writes a number. `keep`: there are files enough to leave this one open.
+    pub fn write(&mut self, path: impl FnOnce() -> PathBuf, value: u64, keep: bool) -> Result<(), WeightError> {
+        let text = value.to_string();
+        if let Some(file) = &self.file {
+            // A group that vanished refuses; so does one that was made again under its name, by having another file.
+            if file.write_all_at(text.as_bytes(), 0).is_ok() {
+                self.last = value;
+                return Ok(());
+            }
+            self.file = None;
+        }
+        let path = path();
+        let open = std::fs::OpenOptions::new().write(true).open(&path);
+        let written = open.and_then(|file| file.write_all_at(text.as_bytes(), 0).map(|()| file));
+        let file = written.map_err(WeightError::file(path))?;
+        self.last = value;
+        self.file = keep.then_some(file);
+        Ok(())
+    }
 }
 
 /// A number from a kernel file.

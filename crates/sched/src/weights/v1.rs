@@ -7,7 +7,7 @@
 //! `SCHED_FIFO` and `SCHED_RR` are refused in it). If the manager's own group has none either, one is asked for, and
 //! given back at the end.
 
-use super::group::{Home, Stale, read, write};
+use super::group::{Home, Kept, Stale, read, write};
 use super::{Backend, Kind, Member, WeightError, scaled, set_each};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub struct V1 {
     home: Home,
     base: PathBuf,
     /// What was last written, by member.
-    members: BTreeMap<usize, u64>,
+    members: BTreeMap<usize, Kept>,
     /// A budget was asked for and is given back.
     budget: bool,
 }
@@ -101,7 +101,7 @@ impl Backend for V1 {
             write(&idle, wants_idle)?;
         }
         write(&group.join(file), member.tid)?;
-        self.members.insert(member.id, 0);
+        self.members.insert(member.id, Kept::default());
         self.resize()
     }
 

@@ -7,7 +7,7 @@
 //! Threads of the manager cannot have groups of their own here (a group takes whole processes unless all around it is
 //! threaded): they are refused, and the caller gives them nice values.
 
-use super::group::{Home, Stale, has_word, read, write};
+use super::group::{Home, Kept, Stale, has_word, read, write};
 use super::{Backend, Kind, Member, WeightError, scaled, set_each};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ const FINE: f64 = 10.0;
 pub struct V2 {
     home: Home,
     /// What was last written, by member.
-    members: BTreeMap<usize, u64>,
+    members: BTreeMap<usize, Kept>,
 }
 
 impl V2 {
@@ -88,7 +88,7 @@ impl Backend for V2 {
             write(&idle, wants_idle)?;
         }
         write(&group.join("cgroup.procs"), member.tid)?;
-        self.members.insert(member.id, 0);
+        self.members.insert(member.id, Kept::default());
         self.resize()
     }
 

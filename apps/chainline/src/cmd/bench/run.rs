@@ -36,7 +36,7 @@ A benchmark file, which measures four combinations:
 
 Measures: ndr, pdr, pdr-0.1, rfc2544, tst009, soak, mrr, lossless, latency, loss-curve, delay, back-to-back, reset, cpu,
 scheduling.
-Factors: frame_bytes, mix, flows, locality, working_set, nf, nfs, chain_length, placement, colocated, workers, batch,
+Factors: frame_bytes, mix, flows, locality, working_set, nf, nfs, chain_length, placement, colocated, workers, replicas, batch,
 policy, sched, activation, mechanisms, variant, isolation, port, program, cpu_frequency, or the path of any field of the chain file (spec.defaults.queue).
 What each is: docs/benchmarking.md.
 
