@@ -1,6 +1,7 @@
 //! `chainline bench`: measurements. A new one is a file under `bench/` with a `mod` line and a line in the list below,
 //! as in [`crate::cmd`].
 
+mod built_in;
 mod compare;
 mod diff;
 mod host;

@@ -17,6 +17,13 @@ pub(super) fn neighbours(plan: &Plan) -> Vec<usize> {
     (0..plan.instances.len()).filter(|&i| has_managers_core(plan, &plan.instances[i])).collect()
 }
 
+/// Whether so many packets in a queue are worth resting for, after a pass that `moved` packets or found none.
+#[inline]
+const fn worth_a_turn(packets: u32, capacity: u32, moved: bool) -> bool {
+    let enough = if capacity / 2 < TURN { capacity / 2 } else { TURN };
+    packets > 0 && (!moved || packets >= enough)
+}
+
 impl Dataplane {
     /// Wakes first NFs that were not woken for less than a burst, now that their last waking is long enough ago.
     pub(super) fn wake_who_is_due(&mut self, now: u64) {
@@ -28,11 +35,51 @@ impl Dataplane {
         let rings = &self.fabric.rings;
         self.neighbours.iter().any(|&i| {
             let view = &self.instances[i];
-            let has_turn = |&e: &usize| {
-                let packets = rings[e].len();
-                packets > 0 && (!moved || packets >= TURN.min(rings[e].capacity() / 2))
-            };
+            let has_turn = |&e: &usize| worth_a_turn(rings[e].len(), rings[e].capacity(), moved);
             view.down.is_none() && !view.bell.is_asleep() && view.inputs.iter().any(has_turn)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chainline_chain::load;
+    use std::path::Path;
+
+    fn plan(mechanisms: &str) -> Plan {
+        let text = format!(
+            "
+apiVersion: chainline/v1alpha1
+kind: ServiceChain
+metadata: {{name: t}}
+spec:
+  defaults: {{manager_core: 0, mechanisms: {mechanisms}}}
+  ports: {{in: {{generator: {{}}}}, out: {{sink: {{}}}}}}
+  nfs: {{near: {{kind: forward, cores: [0]}}, far: {{kind: forward, cores: [1]}}, both: {{kind: forward, cores: [0, 1]}}}}
+  chains: [{{name: x, path: [in, near, far, both, out]}}]
+"
+        );
+        Plan::build(&load(&text, Path::new("t.yaml")).unwrap(), &[0, 1]).unwrap()
+    }
+
+    /// One with another core to go to is no reason to rest, and a stock platform knows no such thing.
+    #[test]
+    fn neighbours_have_the_managers_core_and_no_other() {
+        let names = |plan: &Plan| -> Vec<String> {
+            neighbours(plan).into_iter().map(|i| plan.instances[i].name.clone()).collect()
+        };
+        assert_eq!(names(&plan("all")), ["near"]);
+        assert_eq!(names(&plan("backpressure")), ["near"]);
+        assert!(names(&plan("default")).is_empty() && names(&plan("weights")).is_empty());
+    }
+
+    #[test]
+    fn a_turn_is_any_packet_or_enough_of_them() {
+        assert!(!worth_a_turn(0, 2048, false) && !worth_a_turn(0, 2048, true));
+        assert!(worth_a_turn(1, 2048, false) && !worth_a_turn(TURN - 1, 2048, true));
+        assert!(worth_a_turn(TURN, 2048, true));
+        // A short queue is full before that.
+        assert!(worth_a_turn(32, 64, true) && !worth_a_turn(31, 64, true));
     }
 }

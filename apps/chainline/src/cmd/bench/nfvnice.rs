@@ -1,14 +1,14 @@
 //! `chainline bench nfvnice`
 
-use super::session::{Common, Job, stop};
+use super::built_in;
+use super::session::{Common, stop};
 use crate::exit::Exit;
 use crate::output::{self, Format};
 use crate::report;
 use chainline_bench::nfvnice::summary::{FORMAT, Scenario, Summary};
 use chainline_bench::nfvnice::{ALSO, SCENARIOS, tcp};
-use chainline_bench::results::{InputFile, Results};
+use chainline_bench::results::Results;
 use chainline_bench::sweep;
-use std::path::Path;
 
 /// The experiments of the NFVnice paper (Kulkarni et al., SIGCOMM 2017) and those on scheduling of Zhang et al.: chains
 /// that share cores, with no mechanism of ours (a stock platform), with some and with all, held against the same NFs fused.
@@ -59,31 +59,17 @@ impl Nfvnice {
         let scenarios: Vec<_> = SCENARIOS.iter().filter(|(name, _)| wanted(name)).collect();
         if self.print {
             // What real programs measure is no benchmark file.
-            let texts: Vec<&str> = scenarios.iter().map(|(_, text)| *text).collect();
-            output::text(&texts.join("---\n"))?;
+            built_in::print(&scenarios)?;
             return Ok(Exit::Ok);
         }
-        let mut jobs = Vec::new();
-        for (name, text) in scenarios {
-            let file = format!("nfvnice-{name}.yaml");
-            let mut spec = sweep::load(text.as_bytes(), Path::new(&file))?.spec;
-            if self.only_list {
-                if self.common.quick() {
-                    spec.hurry();
-                }
-                output::text(&format!("{name}: {}\n", spec.title))?;
-                self.common.list(&spec, Path::new(""))?;
-                continue;
-            }
-            let file = InputFile { name: file, text: (*text).to_owned() };
-            jobs.push(Job { name: (*name).to_owned(), file, dir: Path::new(""), spec, cached: true });
-        }
         if self.only_list {
+            built_in::list("nfvnice", &scenarios, &self.common)?;
             if wanted(tcp::NAME) {
                 output::text(&format!("{}: {}\n", tcp::NAME, tcp::TITLE))?;
             }
             return Ok(Exit::Ok);
         }
+        let jobs = built_in::jobs("nfvnice", &scenarios)?;
         let experiment = wanted(tcp::NAME).then(|| self.experiment()).transpose()?;
         let titles: Vec<(String, String)> = jobs.iter().map(|j| (j.name.clone(), j.spec.title.clone())).collect();
         let mut made = Vec::new();

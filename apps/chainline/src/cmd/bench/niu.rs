@@ -1,12 +1,11 @@
 //! `chainline bench niu`
 
+use super::built_in;
 use super::quick::figures;
-use super::session::{Common, Job};
+use super::session::Common;
 use crate::exit::Exit;
 use crate::output;
-use chainline_bench::results::InputFile;
-use chainline_bench::{niu, sweep};
-use std::path::Path;
+use chainline_bench::niu;
 
 /// The experiments of Niu et al., "Benchmarking NFV Software Dataplanes": frame size, NF, CPU frequency, workers, chain
 /// length, placement, colocation. The paper's own figures stand beside ours where its text gives them.
@@ -43,17 +42,10 @@ impl Niu {
         let wanted = |name: &str| self.only.is_empty() || self.only.iter().any(|n| n == name);
         let sweeps: Vec<_> = niu::SWEEPS.iter().filter(|(name, _)| wanted(name)).collect();
         if self.print {
-            let texts: Vec<&str> = sweeps.iter().map(|(_, text)| *text).collect();
-            output::text(&texts.join("---\n"))?;
+            built_in::print(&sweeps)?;
             return Ok(Exit::Ok);
         }
-        let mut jobs = Vec::new();
-        for (name, text) in sweeps {
-            let file = format!("niu-{name}.yaml");
-            let spec = sweep::load(text.as_bytes(), Path::new(&file))?.spec;
-            let file = InputFile { name: file, text: (*text).to_owned() };
-            jobs.push(Job { name: (*name).to_owned(), file, dir: Path::new(""), spec, cached: true });
-        }
+        let jobs = built_in::jobs("niu", &sweeps)?;
         let (exit, results) = self.common.run("Niu et al., Benchmarking NFV Software Dataplanes", "niu", jobs)?;
         output::text(&figures(&results))?;
         Ok(exit)

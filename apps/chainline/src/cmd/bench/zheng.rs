@@ -1,13 +1,11 @@
 //! `chainline bench zheng`
 
+use super::built_in;
 use super::quick::figures;
-use super::session::{Common, Job};
+use super::session::Common;
 use crate::exit::Exit;
 use crate::output;
-use chainline_bench::results::InputFile;
 use chainline_bench::zheng::{FIGURES, SWEEPS};
-use chainline_bench::{sweep, zheng};
-use std::path::Path;
 
 /// The experiments of Zheng et al., "NFV Performance Profiling on Multi-core Servers", on single NFs: packet size, size of
 /// state, temporal locality, and scaling out with state that replicas have for themselves or share.
@@ -51,30 +49,16 @@ impl Zheng {
     pub fn run(self) -> anyhow::Result<Exit> {
         let means = |asked: &str, name: &str| asked == name || FIGURES.contains(&(asked, name));
         let wanted = |name: &str| self.experiments.is_empty() || self.experiments.iter().any(|a| means(a, name));
-        let sweeps: Vec<_> = zheng::SWEEPS.iter().filter(|(name, _)| wanted(name)).collect();
+        let sweeps: Vec<_> = SWEEPS.iter().filter(|(name, _)| wanted(name)).collect();
         if self.print {
-            let texts: Vec<&str> = sweeps.iter().map(|(_, text)| *text).collect();
-            output::text(&texts.join("---\n"))?;
+            built_in::print(&sweeps)?;
             return Ok(Exit::Ok);
-        }
-        let mut jobs = Vec::new();
-        for (name, text) in sweeps {
-            let file = format!("zheng-{name}.yaml");
-            let mut spec = sweep::load(text.as_bytes(), Path::new(&file))?.spec;
-            if self.only_list {
-                if self.common.quick() {
-                    spec.hurry();
-                }
-                output::text(&format!("{name}: {}\n", spec.title))?;
-                self.common.list(&spec, Path::new(""))?;
-                continue;
-            }
-            let file = InputFile { name: file, text: (*text).to_owned() };
-            jobs.push(Job { name: (*name).to_owned(), file, dir: Path::new(""), spec, cached: true });
         }
         if self.only_list {
+            built_in::list("zheng", &sweeps, &self.common)?;
             return Ok(Exit::Ok);
         }
+        let jobs = built_in::jobs("zheng", &sweeps)?;
         let title = "Zheng et al., NFV Performance Profiling on Multi-core Servers";
         let (exit, results) = self.common.run(title, "zheng", jobs)?;
         output::text(&figures(&results))?;
