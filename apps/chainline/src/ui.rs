@@ -3,6 +3,7 @@
 pub mod live;
 pub mod summary;
 
+use chainline_manager::report::Counters;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 /// A table without lines, numbers to the right.
@@ -61,8 +62,47 @@ pub fn drops(drops: &chainline_manager::report::Drops) -> String {
     if words.is_empty() { "-".into() } else { words.join(", ") }
 }
 
+/// The most of an NF's own counters that are named; JSON and YAML have all.
+const NAMED: usize = 12;
+
+/// NFs' own counters that are not zero, the largest first, a line for each NF; nothing if there are none.
+pub fn counters<'a>(nfs: impl Iterator<Item = (&'a str, &'a Counters)>) -> String {
+    let mut t = table(&["NF", "its own counters"], 2);
+    for (name, all) in nfs {
+        let mut list: Vec<_> = all.iter().filter(|(_, n)| **n > 0).collect();
+        list.sort_by_key(|(_, n)| std::cmp::Reverse(**n));
+        let mut words: Vec<_> = list.iter().take(NAMED).map(|(name, n)| format!("{name} {}", grouped(**n))).collect();
+        match list.len().saturating_sub(NAMED) {
+            _ if words.is_empty() => continue,
+            0 => {}
+            more => words.push(format!("and {more} more")),
+        }
+        t.add_row([name, &words.join(", ")]);
+    }
+    if t.is_empty() { String::new() } else { format!("\n{}\n", trimmed(&t.to_string())) }
+}
+
+/// Without the spaces at the ends of lines that tables leave.
+pub fn trimmed(text: &str) -> String {
+    text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn counters_that_are_not_zero_are_named_and_not_all_of_many() {
+        let few = [("rule_1", 1200), ("rule_2", 0), ("default", 7_000_000)];
+        let few = few.into_iter().map(|(name, n)| (name.to_owned(), n)).collect();
+        let many = (1..=20).map(|i| (format!("rule_{i}"), i)).collect();
+        let none = [("hits".to_owned(), 0)].into();
+        let text = super::counters([("fw", &few), ("quiet", &none), ("long", &many)].into_iter());
+        let lines: Vec<&str> = text.lines().skip(2).collect();
+        assert_eq!(lines[0], "fw    default 7 000 000, rule_1 1 200");
+        assert!(lines[1].starts_with("long  rule_20 20, ") && lines[1].ends_with(" rule_9 9, and 8 more"), "{text}");
+        assert_eq!(lines.len(), 2, "{text}");
+        assert_eq!(super::counters([("quiet", &none)].into_iter()), "");
+    }
+
     #[test]
     fn numbers_read_well() {
         assert_eq!(super::grouped(1_234_567), "1 234 567");

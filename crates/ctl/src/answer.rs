@@ -225,6 +225,8 @@ pub struct NfStats {
     pub cost_ns: Option<u64>,
     /// Packets that its instance holds.
     pub held: u64,
+    /// Its own counters, as its kind names them.
+    pub counters: BTreeMap<String, u64>,
 }
 
 /// What became of a change.

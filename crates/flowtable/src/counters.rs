@@ -19,9 +19,10 @@ impl Counters {
     /// Declares them. `what` is in the plural: `flows`, `hosts`, `mappings`.
     #[must_use]
     pub fn declare(env: &mut Env<'_>, what: &str) -> Self {
+        let now = env.level(what, "entries", format!("{what} in the table"));
         let mut counter = |suffix: &str, help: &str| env.counter(format!("{what}{suffix}"), "entries", help);
         Self {
-            now: counter("", &format!("{what} in the table")),
+            now,
             added: counter("_added", &format!("{what} that got an entry")),
             expired: counter("_expired", &format!("{what} that were idle too long")),
             evicted: counter("_evicted", &format!("{what} that had to make room")),

@@ -20,6 +20,9 @@ use std::time::Duration;
 /// Packets by reason.
 pub type Drops = BTreeMap<String, u64>;
 
+/// Counters by name.
+pub type Counters = BTreeMap<String, u64>;
+
 /// Something that happened during a run.
 #[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct Happening {
@@ -136,10 +139,21 @@ pub struct NfReport {
     pub restarts: u64,
     /// Nanoseconds from start to ready.
     pub start_ns: Option<u64>,
+    /// Its own counters, as its kind names them (`chainline describe nf KIND`), in the units that stand there.
+    pub counters: Counters,
     /// What it says for itself.
     pub report: Option<String>,
     /// Its files; `null` if it has none, or did not end as told.
     pub storage: Option<StorageReport>,
+}
+
+/// The loop that moves packets between ports and NFs.
+#[derive(Clone, Copy, Debug, Default, Serialize, schemars::JsonSchema)]
+pub struct ManagerReport {
+    /// The core that it polls on.
+    pub core: usize,
+    /// Times that it rested, as an NF that has this core and no other had packets (docs/scheduling.md).
+    pub rests: u64,
 }
 
 /// Nanoseconds a packet.
@@ -181,6 +195,8 @@ pub struct Report {
     pub chains: BTreeMap<String, ChainReport>,
     /// By NF.
     pub nfs: BTreeMap<String, NfReport>,
+    /// What moves packets between ports and NFs.
+    pub manager: ManagerReport,
     /// What advises the kernel's scheduler.
     pub control: ControlReport,
     /// By port, what sinks that read stamps found.
@@ -200,6 +216,8 @@ pub(crate) struct Ended<'a> {
     pub restarts: Vec<u64>,
     pub start_ns: Vec<Option<u64>>,
     pub declared: Vec<Vec<Declared>>,
+    /// By instance and NF.
+    pub counters: Vec<Vec<Counters>>,
     pub reports: Vec<Vec<Option<String>>>,
     pub storage: Vec<Vec<Option<StorageReport>>>,
     pub control: ControlEnded,
@@ -301,6 +319,7 @@ impl Report {
                 involuntary_switches: usage.involuntary,
                 restarts: e.restarts[nf.instance],
                 start_ns: e.start_ns[nf.instance],
+                counters: counters(&e, id),
                 report: e.reports[nf.instance].get(place).cloned().flatten(),
                 storage: e.storage[nf.instance].get(place).cloned().flatten(),
             };
@@ -329,6 +348,7 @@ impl Report {
             ledger: LedgerReport { received, transmitted, dropped: all, held: e.last.held_counted, balanced },
             chains,
             nfs,
+            manager: ManagerReport { core: e.plan.manager_core, rests: e.last.rests },
             control: e.control.report,
             checks: e.last.checked.iter().map(|(p, c)| (e.plan.ports[*p].name.clone(), CheckReport::of(c))).collect(),
             happenings,
@@ -353,8 +373,26 @@ impl NfReport {
         self.voluntary_switches += other.voluntary_switches;
         self.involuntary_switches += other.involuntary_switches;
         self.restarts += other.restarts;
+        for (name, n) in other.counters {
+            // An instance's word: a liar's numbers may wrap.
+            let sum = self.counters.entry(name).or_default();
+            *sum = sum.wrapping_add(n);
+        }
         self.report = self.report.take().or(other.report);
     }
+}
+
+/// An NF's own counters. Who is gone since a change at run time has nothing in its tables any more.
+fn counters(e: &Ended<'_>, id: usize) -> Counters {
+    let instance = e.plan.nfs[id].instance;
+    let place = e.plan.instances[instance].nfs.iter().position(|n| *n == id).unwrap_or(0);
+    let mut all = e.counters[instance].get(place).cloned().unwrap_or_default();
+    if let Some(declared) = e.declared[instance].get(place).filter(|_| !e.plan.has_nf(id)) {
+        for level in declared.counters.iter().filter(|c| c.level) {
+            all.insert(level.name.clone(), 0);
+        }
+    }
+    all
 }
 
 impl CheckReport {

@@ -90,7 +90,7 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// Sets a counter that shows a level, such as the entries in a table.
+    /// Sets a counter that shows a level, such as the entries in a table ([`crate::Env::level`]).
     #[inline]
     pub fn set(&self, counter: Counter, value: u64) {
         if let Some(c) = self.counters.get(counter.0 as usize) {

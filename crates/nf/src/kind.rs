@@ -18,6 +18,9 @@ pub struct CounterSpec {
     pub unit: String,
     /// One line for people.
     pub help: String,
+    /// It shows a level, such as the entries of a table: of an NF that was started again only the last one counts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub level: bool,
 }
 
 /// What an NF has declared while it was built.
@@ -88,7 +91,17 @@ impl<'a> Env<'a> {
 
     /// Declares a counter. Counters declared in a row have consecutive indexes ([`Counter::nth`]).
     pub fn counter(&mut self, name: impl Into<String>, unit: &str, help: impl Into<String>) -> Counter {
-        self.declared.counters.push(CounterSpec { name: name.into(), unit: unit.to_owned(), help: help.into() });
+        self.declare(name.into(), unit, help.into(), false)
+    }
+
+    /// Declares a counter that shows a level ([`Ctx::set`]), such as the entries of a table. What counters show is added
+    /// up over the lives of an NF; of a level, the last one is taken.
+    pub fn level(&mut self, name: impl Into<String>, unit: &str, help: impl Into<String>) -> Counter {
+        self.declare(name.into(), unit, help.into(), true)
+    }
+
+    fn declare(&mut self, name: String, unit: &str, help: String, level: bool) -> Counter {
+        self.declared.counters.push(CounterSpec { name, unit: unit.to_owned(), help, level });
         Counter(self.declared.counters.len() as u32 - 1)
     }
 

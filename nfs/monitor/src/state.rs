@@ -78,7 +78,7 @@ impl State {
         let table = Hash::new(size).map_err(|e| Error::Library(format!("monitor: {e}")))?;
         let positions = table.positions();
         let counters = Counters {
-            hosts: env.counter("hosts", "entries", "hosts in the table"),
+            hosts: env.level("hosts", "entries", "hosts in the table"),
             forgotten: env.counter("hosts_forgotten", "entries", "hosts that were idle too long"),
             untracked_packets: env.counter("untracked_packets", "packets", "packets of hosts that found no room"),
             untracked_bytes: env.counter("untracked_bytes", "bytes", "bytes of hosts that found no room"),

@@ -112,7 +112,7 @@ impl State {
         let fragments = count("fragments", "fragments that were translated");
         let other = count("other", "packets that are not this NAT's, passed on as they are");
         let reused = env.counter("ports_reused", "entries", "flows that got a port which may serve others as well");
-        let subscribers = env.counter("subscribers", "entries", "hosts inside that have a mapping");
+        let subscribers = env.level("subscribers", "entries", "hosts inside that have a mapping");
         let counters = Counters {
             flows: flowtable::Counters::declare(env, "flows"),
             mappings: flowtable::Counters::declare(env, "mappings"),

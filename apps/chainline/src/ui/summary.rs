@@ -1,6 +1,6 @@
 //! The report as text.
 
-use super::{drops, grouped, rate, table, time};
+use super::{counters, drops, grouped, rate, table, time, trimmed};
 use chainline_manager::Report;
 
 /// The report as tables for people.
@@ -37,8 +37,9 @@ pub fn text(r: &Report) -> String {
     let l = &r.ledger;
     let dropped: u64 = l.dropped.values().sum();
     let balanced = if l.balanced { "balanced" } else { "NOT BALANCED" };
+    let own = counters(r.nfs.iter().map(|(name, n)| (name.as_str(), &n.counters)));
     let mut out = format!(
-        "{}\n\n{}\n\nreceived {} = sent {} + dropped {} + inside {}: {balanced}   ({:.1} s)\n",
+        "{}\n\n{}\n{own}\nreceived {} = sent {} + dropped {} + inside {}: {balanced}   ({:.1} s)\n",
         trimmed(&chains.to_string()),
         trimmed(&nfs.to_string()),
         grouped(l.received),
@@ -69,8 +70,4 @@ pub fn text(r: &Report) -> String {
         out += "\nThis build is not optimised: its figures mean little (cargo build --release).\n";
     }
     out
-}
-
-fn trimmed(text: &str) -> String {
-    text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }

@@ -10,6 +10,7 @@ mod chains;
 mod cli;
 mod command;
 mod corpora;
+mod counters;
 mod ctl;
 mod describe;
 mod devices;

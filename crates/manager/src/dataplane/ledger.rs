@@ -334,6 +334,8 @@ pub struct Snapshot {
     pub held_counted: u64,
     /// Ports that could not be closed properly.
     pub close_errors: Vec<String>,
+    /// Times that the loop rested for NFs of its core.
+    pub rests: u64,
     /// What sinks that read stamps found, by port; of the last trial in a steered run. Only in the last snapshot.
     pub checked: Vec<(usize, Checked)>,
 }
@@ -377,6 +379,7 @@ impl super::Dataplane {
             refused: self.ledger.refused,
             queues: self.fabric.rings.iter().map(chainline_shm::Ring::len).collect(),
             held_counted: self.tenants.iter().map(crate::buffers::Buffers::count_inside).sum::<u64>() + pending as u64,
+            rests: self.rests,
             checked: if last { self.checked() } else { Vec::new() },
             close_errors: self.close_errors.iter().map(ToString::to_string).collect(),
         })

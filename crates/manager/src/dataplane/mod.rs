@@ -152,6 +152,8 @@ pub struct Dataplane {
     pub(crate) sweep_at: u64,
     /// Time in passes that moved packets: ticks.
     pub(crate) busy: u64,
+    /// Times that it rested for neighbours.
+    pub(crate) rests: u64,
     pub(crate) trial: Option<trial::Trial>,
     /// Trials so far.
     pub(crate) trials: u64,
@@ -207,6 +209,7 @@ impl Dataplane {
             last_work: 0,
             sweep_at: 0,
             busy: 0,
+            rests: 0,
             trial: None,
             trials: 0,
             close_errors: Vec::new(),
@@ -251,6 +254,7 @@ impl Dataplane {
             }
             if !self.neighbours.is_empty() && self.neighbours_wait(moved) {
                 self.busy += if moved { ticks() - now } else { 0 };
+                self.rests += 1;
                 self.rest(giving_way::LONGEST);
                 moved = false;
             } else if !moved {

@@ -1,9 +1,10 @@
 //! One instance from its start to its end, and again.
 
-use super::RunError;
 use super::tables::{self, Share, Tables};
 use super::usage::{NfTotals, Usage};
+use super::{RunError, counters};
 use crate::fabric::{Fabric, HOLDS};
+use crate::report::Counters;
 use chainline_chain::plan::{Host, Plan};
 use chainline_nf::Declared;
 use chainline_runtime::setup::{Built, FromInstance, Last, Start, TableSetup};
@@ -82,6 +83,7 @@ pub(super) struct Instance {
     pub usage: Usage,
     /// What earlier incarnations counted, by NF.
     pub before: Vec<NfTotals>,
+    counted: Vec<Counters>,
 }
 
 /// What came of looking at an instance.
@@ -127,6 +129,7 @@ impl Instance {
             spawned: Instant::now(),
             usage: Usage::default(),
             before: vec![NfTotals::default(); p.nfs.len()],
+            counted: vec![Counters::new(); p.nfs.len()],
         }
     }
 
@@ -137,13 +140,29 @@ impl Instance {
 
     /// It has been ended for good; what it counted stays.
     pub fn retire(&mut self) {
-        if let Some(page) = self.page.take() {
-            for (i, total) in self.before.iter_mut().enumerate() {
-                total.add(page.nf(i));
-            }
-        }
+        self.close_page();
         self.tid = None;
         self.state = State::Ended;
+    }
+
+    /// What its page says is what an earlier incarnation counted, from now on.
+    fn close_page(&mut self) {
+        let Some(page) = self.page.take() else { return };
+        for (i, total) in self.before.iter_mut().enumerate() {
+            total.add(page.nf(i));
+        }
+        for (i, (sum, declared)) in self.counted.iter_mut().zip(&self.declared).enumerate() {
+            counters::add(sum, declared, page.counters(i));
+        }
+    }
+
+    /// The own counters of its `nf`th NF, over all incarnations.
+    pub fn counters(&self, nf: usize) -> Counters {
+        let mut sum = self.counted.get(nf).cloned().unwrap_or_default();
+        if let (Some(page), Some(declared)) = (&self.page, self.declared.get(nf)) {
+            counters::add(&mut sum, declared, page.counters(nf));
+        }
+        sum
     }
 
     /// Starts it and sends it its setup.
@@ -302,12 +321,7 @@ impl Instance {
     fn bury(&mut self, tables: &Tables) -> Change {
         self.socket = None;
         self.usage.end_incarnation();
-        if let Some(page) = &self.page {
-            for (i, total) in self.before.iter_mut().enumerate() {
-                total.add(page.nf(i));
-            }
-        }
-        self.page = None;
+        self.close_page();
         let how = match self.body.take() {
             Some(Body::Process(child)) => reap(child),
             Some(Body::Thread(thread)) => {

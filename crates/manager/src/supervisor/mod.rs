@@ -2,6 +2,7 @@
 //! numbers once an interval, and ends it all in order.
 
 mod change;
+mod counters;
 mod edit;
 mod instance;
 mod numbers;
@@ -517,6 +518,8 @@ impl<'a> Supervisor<'a> {
         let declared = self.instances.iter().map(|i| i.declared.clone()).collect();
         let reports = self.instances.iter().map(|i| i.reports.clone()).collect();
         let storage = self.instances.iter().map(|i| i.storage.clone()).collect();
+        // What NFs counted as they ended is among it.
+        let counters = self.instances.iter().map(|i| (0..i.declared.len()).map(|k| i.counters(k)).collect()).collect();
         Ok(Report::new(crate::report::Ended {
             plan: &self.plan,
             fabric: &self.fabric,
@@ -527,6 +530,7 @@ impl<'a> Supervisor<'a> {
             restarts,
             start_ns,
             declared,
+            counters,
             reports,
             storage,
             control,

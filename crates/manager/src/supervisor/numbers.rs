@@ -3,7 +3,7 @@
 use super::instance::{Instance, State};
 use super::{NfTotals, RunError, Supervisor, Usage};
 use crate::dataplane::{Command, Snapshot};
-use crate::report::Interval;
+use crate::report::{Counters, Interval};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::channel;
 use std::time::Instant;
@@ -53,6 +53,13 @@ impl Supervisor<'_> {
             }
         }
         all
+    }
+
+    /// The own counters of an NF so far.
+    pub(super) fn counters(&self, nf: usize) -> Counters {
+        let i = self.plan.nfs[nf].instance;
+        let place = self.plan.instances[i].nfs.iter().position(|n| *n == nf);
+        place.map(|k| self.instances[i].counters(k)).unwrap_or_default()
     }
 
     /// What each instance used so far.

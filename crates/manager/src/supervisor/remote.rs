@@ -219,8 +219,8 @@ impl Supervisor<'_> {
         let nfs = interval
             .nfs
             .into_iter()
-            .zip((0..self.plan.nfs.len()).filter(|n| self.plan.has_nf(*n)).map(|n| &now.totals[n]))
-            .map(|(n, totals)| NfStats {
+            .zip((0..self.plan.nfs.len()).filter(|n| self.plan.has_nf(*n)).map(|n| (&now.totals[n], self.counters(n))))
+            .map(|(n, (totals, counters))| NfStats {
                 name: n.name,
                 received: totals.received,
                 transmitted: totals.passed,
@@ -230,6 +230,7 @@ impl Supervisor<'_> {
                 cpu_share: n.cpu_share,
                 cost_ns: n.cost_ns,
                 held: n.held,
+                counters,
             });
         let last = &self.happenings[self.happenings.len().saturating_sub(HAPPENINGS)..];
         Stats {

@@ -3,7 +3,7 @@
 use super::{ask, rules};
 use crate::exit::Exit;
 use crate::output::{self, Format};
-use crate::ui::{drops, grouped, rate, table, time};
+use crate::ui::{counters, drops, grouped, rate, table, time};
 use chainline_ctl::{Call, Changed, Client, InstanceInfo, Overview, Run, Stats};
 use serde_json::{Value, json};
 
@@ -56,7 +56,7 @@ fn scheduling(i: &InstanceInfo) -> String {
 
 pub fn stats(client: &mut Client, format: Format) -> anyhow::Result<Exit> {
     let stats: Stats = ask(client, &Call::Stats)?;
-    output::value(format, &stats, numbers)?;
+    output::value(format, &stats, |s| numbers(s) + &counters(s.nfs.iter().map(|n| (n.name.as_str(), &n.counters))))?;
     Ok(Exit::Ok)
 }
 
