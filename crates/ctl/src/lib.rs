@@ -24,7 +24,7 @@ pub use answer::{
     Word,
 };
 pub use client::{Client, ClientError, answer};
-pub use place::{Listener, Run, SocketPath, runs};
+pub use place::{Listener, Run, SocketPath, run_dir, run_dirs, runs};
 pub use request::{Add, Call, Id, METHODS, Remove, Target, parse};
 pub use schema::schema;
 pub use server::{Answer, Ask, Limits, Server};

@@ -108,9 +108,13 @@ fn open(path: &Path) -> io::Result<UnixListener> {
 /// Makes a directory that is this user's alone, or makes sure that it is.
 fn own(dir: &Path) -> io::Result<()> {
     match std::fs::DirBuilder::new().mode(0o700).create(dir) {
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
-        other => return other,
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => is_own(dir),
+        other => other,
     }
+}
+
+/// Refuses a directory that is somebody else's, or that others may write to.
+fn is_own(dir: &Path) -> io::Result<()> {
     // Not through a link that somebody else made.
     let found = std::fs::symlink_metadata(dir)?;
     let own = found.is_dir() && found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o022 == 0;
@@ -150,6 +154,28 @@ fn dirs() -> Vec<PathBuf> {
         .into_iter()
         .chain([Path::new("/run").join(DIR), std::env::temp_dir().join(format!("{DIR}-{uid}"))])
         .collect()
+}
+
+/// The directory for what runs leave word of, made if there is none: the one where [`SocketPath::Usual`] is. Whoever writes
+/// there removes its file when it ends, and the directory if that is empty then.
+///
+/// # Errors
+/// When it cannot be had or is somebody else's.
+pub fn run_dir() -> io::Result<PathBuf> {
+    let mut last = io::Error::from(io::ErrorKind::NotFound);
+    for dir in dirs() {
+        match own(&dir) {
+            Ok(()) => return Ok(dir),
+            Err(e) => last = e,
+        }
+    }
+    Err(last)
+}
+
+/// The directories that [`run_dir`] can have been for this user's runs, and that are there.
+#[must_use]
+pub fn run_dirs() -> Vec<PathBuf> {
+    dirs().into_iter().filter(|dir| is_own(dir).is_ok()).collect()
 }
 
 /// A run that can be asked.

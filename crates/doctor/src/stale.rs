@@ -1,4 +1,5 @@
-//! What killed managers can leave: NF processes without a manager, the folders that DPDK made for it, control groups.
+//! What killed managers can leave: NF processes without a manager, the folders that DPDK made for it, control groups, and
+//! threads of others that it moved off reserved cores.
 
 use crate::{Check, Host};
 
@@ -17,16 +18,39 @@ pub(crate) fn left_behind(host: &Host) -> Check {
         .map(|(dir, name)| format!("{dir}/{name}"))
         .collect();
     let groups = crate::cgroup::stale(host);
-    match (orphans.as_slice(), folders.as_slice()) {
-        ([], []) if groups.is_empty() => Check::ok(NAME, "none"),
-        ([], []) => Check::info(NAME, format!("control groups of managers that are gone: {}", groups.join(", ")))
-            .remedy("none needed: the next `chainline run` removes them"),
-        ([], folders) => Check::info(NAME, format!("folders of managers that are gone: {}", folders.join(", ")))
-            .remedy(format!("rm -r {}", folders.join(" "))),
-        (orphans, _) => Check::warn(NAME, format!("NF processes without a manager: {}", orphans.join(", ")))
+    let moved = moved(host);
+    // What matters most is told first; the rest once that is mended.
+    if !orphans.is_empty() {
+        Check::warn(NAME, format!("NF processes without a manager: {}", orphans.join(", ")))
             .means("they hold cores and memory")
-            .remedy(format!("kill {}", orphans.join(" "))),
+            .remedy(format!("kill {}", orphans.join(" ")))
+    } else if !moved.is_empty() {
+        Check::warn(NAME, format!("managers that are gone moved threads off reserved cores: {}", moved.join(", ")))
+            .means("programs keep off cores that nobody reserves any more")
+            .remedy("none needed: the next `chainline run` of the files' owner puts them back")
+    } else if !folders.is_empty() {
+        Check::info(NAME, format!("folders of managers that are gone: {}", folders.join(", ")))
+            .remedy(format!("rm -r {}", folders.join(" ")))
+    } else if !groups.is_empty() {
+        Check::info(NAME, format!("control groups of managers that are gone: {}", groups.join(", ")))
+            .remedy("none needed: the next `chainline run` removes them")
+    } else {
+        Check::ok(NAME, "none")
     }
+}
+
+/// Files that tell which threads a manager moved off reserved cores (`chainline_sched::reserve`), whose manager is gone.
+fn moved(host: &Host) -> Vec<String> {
+    let own = |dir: &String| format!("{dir}/{PROGRAM}");
+    // Where there is no better place, a user's is in /tmp under the user's number.
+    let others = host.names("/tmp").into_iter().filter(|n| owner(n).is_some()).map(|n| format!("/tmp/{n}"));
+    let files = |dir: String| host.names(&dir).into_iter().map(move |name| (dir.clone(), name));
+    let gone = |name: &str| {
+        let pid = name.strip_prefix("reserved-").and_then(|pid| pid.parse::<u32>().ok());
+        pid.is_some_and(|pid| !host.has(format!("/proc/{pid}")))
+    };
+    let found = host.runtime_dirs().iter().map(own).chain(others).flat_map(files).filter(|(_, name)| gone(name));
+    found.map(|(dir, name)| format!("{dir}/{name}")).collect()
 }
 
 /// The process that DPDK's folder `chainline-4711` belongs to.

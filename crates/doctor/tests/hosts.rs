@@ -224,6 +224,16 @@ fn what_a_killed_manager_left_is_named_and_what_a_running_one_uses_is_not() {
     let root = root.file("/run/dpdk/chainline-78/config", "");
     has(&root.check("stale_state"), Status::Info, "folders of managers that are gone: /run/dpdk/chainline-78");
 
+    // Of a manager that lives, one of a user without a directory of his own, and one that is gone.
+    let root = root
+        .file("/run/chainline/reserved-77", "")
+        .file("/run/chainline/edge-78.sock", "")
+        .file("/tmp/chainline-1000/reserved-79", "")
+        .file("/run/chainline/reserved-78", "");
+    let check = root.check("stale_state");
+    let files = "/run/chainline/reserved-78, /tmp/chainline-1000/reserved-79";
+    has(&check, Status::Warn, &format!("managers that are gone moved threads off reserved cores: {files}"));
+
     let root = root.file("/proc/80/status", "Name:\tchainline\nPPid:\t1\n").file("/proc/1/comm", "systemd\n");
     let check = root.check("stale_state");
     has(&check, Status::Warn, "NF processes without a manager: 80");

@@ -2,14 +2,18 @@
 //!
 //! Moved are threads that may run elsewhere. Kernel threads that are bound to a core stay, as do threads that may run on
 //! reserved cores only; how many is said. What others start later inherits the cores of who starts it. A manager that is
-//! killed cannot put anything back: threads then stay off the cores until their owners say otherwise.
+//! killed cannot put anything back: what it moved stands in its [`Journal`], from which the next one does.
+
+mod journal;
+
+pub use journal::{Journal, PutBack, put_back};
 
 use crate::task::{cores, pin};
 use procfs::process::Process;
 use std::collections::HashSet;
 
 /// A thread that was moved: who, when it was started (ids are used again), where it could run, where it can run now.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Moved {
     tid: i32,
     started: u64,
@@ -17,11 +21,20 @@ struct Moved {
     now: Vec<usize>,
 }
 
+impl Moved {
+    /// Whether the thread is where it was moved to. Whoever moved it since, or has its id now, is left alone.
+    fn stands(&self) -> bool {
+        started(self.tid) == Some(self.started) && cores(self.tid).is_ok_and(|now| now == self.now)
+    }
+}
+
 /// The moved threads; dropping it puts them back.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Reserved {
     moved: Vec<Moved>,
     stayed: usize,
+    /// Goes after they were put back.
+    journal: Option<Journal>,
 }
 
 /// Threads of all processes but those in `own`.
@@ -36,10 +49,10 @@ pub fn others(own: &[i32]) -> Vec<i32> {
 }
 
 impl Reserved {
-    /// Moves `threads` off `reserved` cores.
+    /// Moves `threads` off `reserved` cores, and writes each down before.
     #[must_use]
-    pub fn new(reserved: &[usize], threads: &[i32]) -> Self {
-        let mut this = Self::default();
+    pub fn new(reserved: &[usize], threads: &[i32], journal: Option<Journal>) -> Self {
+        let mut this = Self { moved: Vec::new(), stayed: 0, journal };
         for &tid in threads {
             this.move_off(tid, reserved);
         }
@@ -53,11 +66,18 @@ impl Reserved {
             return;
         }
         let now: Vec<usize> = before.iter().copied().filter(|c| !reserved.contains(c)).collect();
-        if now.is_empty() || pin(Some(tid), &now).is_err() {
-            self.stayed += 1;
-            return;
+        let moved = Moved { tid, started, before, now };
+        if !moved.now.is_empty() {
+            // Written first: this process may be killed in between.
+            if self.journal.as_mut().is_some_and(|j| j.note(&moved).is_err()) {
+                self.journal = None;
+            }
+            if pin(Some(tid), &moved.now).is_ok() {
+                self.moved.push(moved);
+                return;
+            }
         }
-        self.moved.push(Moved { tid, started, before, now });
+        self.stayed += 1;
     }
 
     /// Threads that were moved.
@@ -71,15 +91,18 @@ impl Reserved {
     pub fn stayed(&self) -> usize {
         self.stayed
     }
+
+    /// Whether all that were moved are written down.
+    #[must_use]
+    pub fn written_down(&self) -> bool {
+        self.journal.is_some()
+    }
 }
 
 impl Drop for Reserved {
     fn drop(&mut self) {
-        for m in &self.moved {
-            // Whoever moved a thread since, or has its id now, is left alone.
-            if started(m.tid) == Some(m.started) && cores(m.tid).is_ok_and(|now| now == m.now) {
-                let _ = pin(Some(m.tid), &m.before);
-            }
+        for m in self.moved.iter().filter(|m| m.stands()) {
+            let _ = pin(Some(m.tid), &m.before);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use chainline_sched::reserve::Reserved;
+use chainline_sched::reserve::{Journal, PutBack, Reserved, put_back};
 use chainline_sched::task::{cores, pin, read};
 use chainline_sched::weights::{Backend, Kind, Member, Mounts, Nice, Stale, V1, V2, detect};
 use chainline_sched::{Policy, Task};
@@ -277,15 +277,78 @@ fn reserved_cores_are_left_and_come_back() {
         println!("skipped: one core");
         return;
     }
-    let reserved = Reserved::new(&[*first], &[sleeper.tid(), i32::MAX]);
+    let reserved = Reserved::new(&[*first], &[sleeper.tid(), i32::MAX], None);
     assert_eq!((reserved.moved(), reserved.stayed()), (1, 0));
     assert_eq!(cores(sleeper.tid()).unwrap(), rest);
     drop(reserved);
     assert_eq!(cores(sleeper.tid()).unwrap(), before);
     // Who may run nowhere else stays; who was moved on since is left where it is.
-    assert_eq!(Reserved::new(&before, &[sleeper.tid()]).stayed(), 1);
-    let reserved = Reserved::new(&[*first], &[sleeper.tid()]);
+    assert_eq!(Reserved::new(&before, &[sleeper.tid()], None).stayed(), 1);
+    let reserved = Reserved::new(&[*first], &[sleeper.tid()], None);
     pin(Some(sleeper.tid()), &[*first]).unwrap();
     drop(reserved);
     assert_eq!(cores(sleeper.tid()).unwrap(), [*first]);
+}
+
+/// A directory that goes with its value.
+struct Dir(PathBuf);
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn files(dir: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect()
+}
+
+/// What a manager wrote down is its own as long as it lives; after its death only those are put back who are the same
+/// threads still, and stand where they were moved to.
+#[test]
+fn what_a_killed_manager_moved_is_put_back() {
+    let dir = Dir(std::env::temp_dir().join(format!("sched-test-journal-{}", std::process::id())));
+    std::fs::create_dir(&dir.0).unwrap();
+    let [moved, gone_on, stranger] = [Sleeper::new(), Sleeper::new(), Sleeper::new()];
+    let before = cores(moved.tid()).unwrap();
+    let [first, rest @ ..] = before.as_slice() else { return };
+    if rest.is_empty() {
+        println!("skipped: one core");
+        return;
+    }
+    let all = [&moved, &gone_on, &stranger].map(Sleeper::tid);
+    let reserved = Reserved::new(&[*first], &all, Some(Journal::create(&dir.0).unwrap()));
+    assert_eq!((reserved.moved(), reserved.written_down()), (3, true));
+    let [file] = files(&dir.0).try_into().unwrap();
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(put_back(&dir.0), [], "its owner lives");
+    assert_eq!((cores(moved.tid()).unwrap(), files(&dir.0).len()), (rest.to_vec(), 1));
+    drop(reserved);
+    assert_eq!((cores(moved.tid()).unwrap(), files(&dir.0).len()), (before.clone(), 0), "it cleans up after itself");
+    // Killed: the file is there, and nobody holds its lock. One thread was moved on since; one id is another thread's now.
+    all.into_iter().for_each(|tid| pin(Some(tid), rest).unwrap());
+    pin(Some(gone_on.tid()), &[*first]).unwrap();
+    let line = text.lines().find(|l| l.starts_with(&format!("{} ", stranger.tid()))).unwrap();
+    let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+    words[1] = (words[1].parse::<u64>().unwrap() - 1).to_string();
+    let torn = format!("{} 1 0", moved.tid());
+    std::fs::write(&file, text.replace(line, &words.join(" ")) + &torn).unwrap();
+    let pid = std::process::id();
+    assert_eq!(put_back(&dir.0), [PutBack { pid, threads: 1, refused: 0 }]);
+    let now = all.map(|tid| cores(tid).unwrap());
+    assert_eq!(now, [before.clone(), vec![*first], rest.to_vec()]);
+    assert_eq!(files(&dir.0).len(), 0);
+    // Of another boot: it goes, and nobody is touched. Of another namespace, or of a later format: it stays.
+    let boot = text.lines().nth(1).unwrap().split(' ').next().unwrap();
+    for (other, left) in [
+        (text.replace(boot, "00000000-0000-0000-0000-000000000000"), 0),
+        (text.replace("pid:[", "pid:[1"), 1),
+        (text.replace("reserved 1", "reserved 2"), 1),
+        ("garbage".to_owned(), 1),
+    ] {
+        pin(Some(moved.tid()), rest).unwrap();
+        std::fs::write(&file, &other).unwrap();
+        assert_eq!((put_back(&dir.0), files(&dir.0).len()), (vec![], left), "{other}");
+        assert_eq!(cores(moved.tid()).unwrap(), rest, "{other}");
+    }
 }

@@ -24,6 +24,7 @@ mod new_nf;
 mod references;
 mod reload;
 mod replicas;
+mod reserved;
 mod restructure;
 mod rivals;
 mod router;

@@ -19,7 +19,7 @@ use crate::dataplane::Event;
 use crate::fabric::Fabric;
 use chainline_chain::model::{Mechanisms, Policy as FilePolicy, Sched};
 use chainline_chain::plan::{Host, Plan};
-use chainline_sched::reserve::{Reserved, others};
+use chainline_sched::reserve::{Journal, Reserved, others, put_back};
 use chainline_sched::rr::{self, RrSlice};
 use chainline_sched::weights::Kind;
 use chainline_sched::{Policy, Task};
@@ -520,22 +520,32 @@ impl Loop {
     }
 
     fn reserve(&mut self) {
+        let say = |what| _ = self.events.send(Event::Sched(None, what));
+        for dead in chainline_ctl::run_dirs().iter().flat_map(|dir| put_back(dir)) {
+            say(dead.to_string());
+        }
         let cores = &self.from.plan.reserved;
         if cores.is_empty() {
             return;
+        }
+        let journal = chainline_ctl::run_dir().and_then(|dir| Journal::create(&dir));
+        if let Err(e) = &journal {
+            say(format!(
+                "what is moved off reserved cores cannot be written down ({e}): if this process is killed, it stays there"
+            ));
         }
         let own: Vec<i32> = (0..self.cores.len())
             .filter(|&i| !self.is_thread(i))
             .filter_map(|i| self.kernel.tid(i))
             .chain(i32::try_from(std::process::id()))
             .collect();
-        let reserved = Reserved::new(cores, &others(&own));
+        let reserved = Reserved::new(cores, &others(&own), journal.ok());
         let what = format!(
             "cores {cores:?} are reserved: {} threads of other processes were moved off, {} had to stay",
             reserved.moved(),
             reserved.stayed()
         );
-        let _ = self.events.send(Event::Sched(None, what));
+        say(what);
         self.reserved = Some(reserved);
     }
 
