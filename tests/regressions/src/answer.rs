@@ -13,7 +13,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 /// The target.
 pub fn run(data: &[u8]) {
-    let Some((shape, rest)) = data.split_first() else { return };
+    let _ = play(data);
+}
+
+/// Plays an input, and says what was understood, if anything.
+pub fn play(data: &[u8]) -> Option<FromInstance> {
+    let (shape, rest) = data.split_first()?;
     let (datagram, body) = rest.split_at(usize::from(shape & 15).min(rest.len()));
     let (ours, theirs) = wire::pair().unwrap();
     let mut file = File::from(rustix::fs::memfd_create("t", rustix::fs::MemfdFlags::CLOEXEC).unwrap());
@@ -31,9 +36,11 @@ pub fn run(data: &[u8]) {
             let again = serde_json::to_vec(&message).unwrap();
             let again: FromInstance = serde_json::from_slice(&again).unwrap();
             assert_eq!(serde_json::to_value(&message).unwrap(), serde_json::to_value(&again).unwrap());
+            return Some(message);
         }
         Err(WireError::Closed) => assert!(datagram.is_empty(), "a datagram was taken for the end"),
         Err(WireError::Malformed(words)) => assert!(words.len() < 2 * data.len() + 1024),
         Err(WireError::Io(e)) => panic!("{e}"),
     }
+    None
 }

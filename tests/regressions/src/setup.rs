@@ -1,7 +1,10 @@
 //! What a manager tells an instance, and the instance that comes of it.
 //!
 //! Input: three parts that a zero byte ends, the setup and the start as JSON, then bytes for the shared memory: first
-//! those of the queues, then those of the packets. File descriptors are always the same, see `fds`.
+//! those of the queues, then those of the packets. File descriptors are always the same, see `fds`. Seeds are made by
+//! `seeds`: `UPDATE=1 cargo test -p chainline-regressions` writes them.
+
+pub mod seeds;
 
 use crate::scripted;
 use chainline_nf::{Env, Error, NfObject};
@@ -14,6 +17,7 @@ use std::io::{IoSlice, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering::Relaxed;
 
 const BUFFERS: u32 = 32;
 const FRAME: u16 = 200;
@@ -29,6 +33,11 @@ thread_local! {
 
 /// The target.
 pub fn run(data: &[u8]) {
+    let _ = play(data);
+}
+
+/// Plays an input, and says how many packets the NFs were handed; nothing if there was no instance.
+pub fn play(data: &[u8]) -> Option<u64> {
     let mut parts = data.splitn(3, |b| *b == 0);
     let [setup, start, memory] = [(); 3].map(|()| parts.next().unwrap_or_default());
     let fds = fds(memory);
@@ -44,7 +53,7 @@ pub fn run(data: &[u8]) {
     }
     let start = serde_json::from_slice::<Start>(start)
         .unwrap_or(Start { layout: PageLayout { queues: 1, counters: vec![1], holds: 4 }, tables: Vec::new() });
-    send_start(&ours, &start);
+    let page = send_start(&ours, &start);
     rustix::net::shutdown(&ours, rustix::net::Shutdown::Write).unwrap();
     let outcome = serve(theirs, &|_: &str,
                                   _: serde_json::Value,
@@ -53,7 +62,11 @@ pub fn run(data: &[u8]) {
     if let Err(ServeError::Died(words)) = outcome {
         panic!("the instance died: {words}");
     }
-    while wire::recv_at_most::<FromInstance>(&ours, 0).is_ok() {}
+    let mut ran = false;
+    while let Ok((message, _)) = wire::recv_at_most::<FromInstance>(&ours, 0) {
+        ran |= matches!(message, FromInstance::Running { .. });
+    }
+    ran.then(|| (0..start.layout.counters.len()).map(|nf| page.nf(nf).received.load(Relaxed)).sum())
 }
 
 /// A region, two bells, queues; then what is none of them: memory that can shrink, a socket, an empty file.
@@ -83,15 +96,16 @@ fn fds(memory: &[u8]) -> Vec<OwnedFd> {
 }
 
 /// A page as the layout says, if that is possible, else a small one; the instance is told to stop when it is done.
-fn send_start(socket: &OwnedFd, start: &Start) {
+fn send_start(socket: &OwnedFd, start: &Start) -> Page {
     let small = PageLayout { queues: 1, counters: vec![1], holds: 1 };
     let sensible = start.layout.queues < 1 << 10
         && start.layout.holds < 1 << 10
         && start.layout.counters.len() < 1 << 10
         && start.layout.counters.iter().all(|n| *n < 1 << 10);
     let page = Page::create(if sensible { start.layout.clone() } else { small }).unwrap();
-    page.control().stop.store(1, std::sync::atomic::Ordering::Relaxed);
+    page.control().stop.store(1, Relaxed);
     wire::send(socket, start, &[page.mapping().fd()]).unwrap();
+    page
 }
 
 /// As [`wire::send`], with a body that nobody has looked at.
