@@ -71,7 +71,7 @@ fn through(lab: &Lab, program: &Path) -> (u64, u64) {
 "
     );
     let mut tester = lab.inside(&lab.tester());
-    tester.arg(program).args(["run", "--quiet", "-o", "json", "--duration", "2s"]);
+    tester.arg(program).args(["run", "--quiet", "-o", "json", "--duration", "2s", "--control", "none"]);
     let out = tester.arg(dir.chain_file("tester.yaml", &spec)).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(out.status.success(), "{}: {}{}", out.status, text(&out.stdout), text(&out.stderr));
