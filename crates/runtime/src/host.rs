@@ -354,7 +354,6 @@ impl Host {
             }
         }
         drop(burst);
-        drop(loan);
         holds.settle(slots);
         page.status().held.store(holds.held() as u64, Relaxed);
         add(&page.status().bursts, 1);
@@ -400,7 +399,6 @@ impl Host {
                     let frame = loan.take(desc).and_then(|buf| buf.get(whole)).unwrap_or_default();
                     let to = stage.divert[usize::from(t)];
                     let mut out = choose(&mut self.splits, self.outlets.len(), to, frame);
-                    drop(loan);
                     if self.credit || self.outlets[out].producer.room(1) > 0 {
                         self.outlets[out].push(desc);
                     } else {
