@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use chainline_nf::golden::Subject;
+use chainline_nf::testing::NoHolds;
 use chainline_nf::{Burst, Ctx, Env, Error, HoldId, Holds, NfObject, Packet, PacketMeta, Verdict, golden};
 use chainline_nf_c::{LoadedKind, load};
 use serde_json::json;
@@ -114,20 +115,6 @@ fn a_longer_table_of_the_same_version_is_taken() {
 }
 
 /// Nothing is ever held.
-struct NoHolds;
-
-impl Holds for NoHolds {
-    fn reserve(&mut self) -> Option<HoldId> {
-        None
-    }
-    fn with(&mut self, _: HoldId, _: &mut dyn FnMut(&mut Packet<'_>)) -> bool {
-        false
-    }
-    fn release(&mut self, _: HoldId, _: Verdict) -> bool {
-        false
-    }
-}
-
 fn build(kind: &LoadedKind, args: serde_json::Value) -> Result<(Box<dyn NfObject>, Vec<String>), Error> {
     let targets = ["scrub".to_owned()];
     let mut env = Env::new(Path::new("."), &targets);

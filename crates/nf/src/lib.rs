@@ -39,6 +39,7 @@ pub mod golden;
 mod kind;
 mod shared;
 pub mod storage;
+pub mod testing;
 mod verdict;
 pub mod words;
 

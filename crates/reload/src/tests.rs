@@ -1,23 +1,9 @@
 use super::*;
-use chainline_nf::{HoldId, Holds, Packet, Verdict};
+use chainline_nf::testing::NoHolds;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const SECOND: u64 = 1_000_000_000;
-
-struct NoHolds;
-
-impl Holds for NoHolds {
-    fn reserve(&mut self) -> Option<HoldId> {
-        None
-    }
-    fn with(&mut self, _: HoldId, _: &mut dyn FnMut(&mut Packet<'_>)) -> bool {
-        false
-    }
-    fn release(&mut self, _: HoldId, _: Verdict) -> bool {
-        false
-    }
-}
 
 /// A number that is read from two files, and the counters.
 struct Rig {

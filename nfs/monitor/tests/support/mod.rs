@@ -2,8 +2,9 @@
 
 #![allow(dead_code, clippy::unwrap_used)]
 
+use chainline_nf::testing::NoHolds;
 use chainline_nf::{
-    Burst, Ctx, Declared, Env, File, HoldId, Holds, MAX_BURST, NfObject, Packet, PacketMeta, Refused, Storage, Verdict,
+    Burst, Ctx, Declared, Env, File, MAX_BURST, NfObject, Packet, PacketMeta, Refused, Storage, Verdict,
 };
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -24,20 +25,6 @@ impl Dir {
 impl Drop for Dir {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-struct NoHolds;
-
-impl Holds for NoHolds {
-    fn reserve(&mut self) -> Option<HoldId> {
-        None
-    }
-    fn with(&mut self, _: HoldId, _: &mut dyn FnMut(&mut Packet<'_>)) -> bool {
-        false
-    }
-    fn release(&mut self, _: HoldId, _: Verdict) -> bool {
-        false
     }
 }
 
