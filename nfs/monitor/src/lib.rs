@@ -13,6 +13,7 @@ mod heavy;
 mod ipfix;
 mod json;
 mod records;
+mod resume;
 mod shared;
 mod state;
 

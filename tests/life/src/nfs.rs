@@ -21,6 +21,7 @@ pub fn build(kind: &str, args: Value, env: &mut Env<'_>) -> Result<Box<dyn NfObj
         Kind::of::<crate::logs::Dying>(),
         Kind::of::<crate::tally::Tally>(),
         nf_logger::KIND,
+        nf_monitor::KIND,
     ];
     let registry = Registry::new(all);
     let kind = registry.get(kind).ok_or_else(|| Error::Library(format!("no kind {kind:?}")))?;
