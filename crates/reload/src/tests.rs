@@ -105,11 +105,16 @@ fn a_wrong_file_is_told_and_a_right_one_ends_that() {
     assert_eq!((rig.settle(), rig.counts()), (None, [0, 1]));
     let words = rig.reload.words().unwrap();
     assert!(words.starts_with("the file of numbers has changed and is wrong") && words.contains("a:1:1: found 'x'"));
+    assert_eq!((rig.reload.news(), rig.reload.news()), (Some(words), None));
     // It is not read again as it is.
     assert!(rig.tick().is_none() && rig.tick().is_none() && !rig.is_busy());
     rig.write("a", "3");
     assert!(rig.tick().is_none() && rig.tick().is_none());
     assert_eq!((rig.settle(), rig.counts(), rig.reload.words()), (Some(3), [1, 1], None));
+    assert_eq!(rig.reload.news().unwrap(), "the file of numbers is right again, and in force");
+    rig.write("a", "4");
+    assert!(rig.tick().is_none() && rig.tick().is_none());
+    assert_eq!((rig.settle(), rig.reload.news()), (Some(4), None));
 }
 
 #[test]

@@ -66,7 +66,6 @@ struct Output {
 
 impl Records {
     pub fn new(args: &FlowRecords, env: &mut Env<'_>) -> Result<Self, Error> {
-        args.check()?;
         let config = Config {
             capacity: args.flows,
             timeouts_ms: &[u64::from(args.idle_s) * 1000],
