@@ -39,6 +39,12 @@ skip() {
     skipped+=("$1 ($2)")
 }
 
+# A disk that fills up in the middle looks like a fault of whatever was being built.
+free_gb=$(($(df -Pk target | awk 'NR == 2 {print $4}') / 1024 / 1024))
+if [[ ! -d target/debug ]] && ((free_gb < 12)); then
+    echo "warning: builds take up to 12 GB under $PWD/target, and $free_gb GB are free"
+fi
+
 step "build" cargo build --workspace --all-targets --locked
 step "format" cargo fmt --all --check
 step "clippy" cargo clippy --workspace --all-targets --locked -- -D warnings

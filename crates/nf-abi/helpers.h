@@ -10,8 +10,8 @@ extern "C" {
 CL_STATIC_ASSERT(sizeof(void *) == 8, "the ABI is that of 64-bit machines");
 CL_STATIC_ASSERT(sizeof(struct chainline_packet) == 32, "struct chainline_packet");
 CL_STATIC_ASSERT(sizeof(struct chainline_env) == 104, "struct chainline_env");
-CL_STATIC_ASSERT(sizeof(struct chainline_ctx) == 88, "struct chainline_ctx");
-CL_STATIC_ASSERT(sizeof(struct chainline_nf) == 96, "struct chainline_nf");
+CL_STATIC_ASSERT(sizeof(struct chainline_ctx) == 96, "struct chainline_ctx");
+CL_STATIC_ASSERT(sizeof(struct chainline_nf) == 104, "struct chainline_nf");
 
 /* The one function that a shared object exports. */
 __attribute__((visibility("default"))) const struct chainline_nf *chainline_nf_v1(void);
@@ -21,6 +21,11 @@ __attribute__((visibility("default"))) const struct chainline_nf *chainline_nf_v
     (uint32_t)sizeof(struct chainline_nf), CHAINLINE_ABI_VERSION,                                 \
         (uint32_t)sizeof(struct chainline_packet), (uint32_t)sizeof(struct chainline_ctx),        \
         (uint32_t)sizeof(struct chainline_env), 0
+
+/* The first fields of a struct chainline_footprint with an array of states, or with none. */
+#define CHAINLINE_FOOTPRINT_HEAD(states)                                                          \
+    (uint32_t)sizeof(struct chainline_footprint), (uint32_t)(sizeof(states) / sizeof(struct chainline_state))
+#define CHAINLINE_FOOTPRINT_STATELESS (uint32_t)sizeof(struct chainline_footprint), 0
 
 /* Exports `table`, a static struct chainline_nf. */
 #define CHAINLINE_EXPORT_NF(table)                                                                \
@@ -111,6 +116,12 @@ static inline void cl_set(struct chainline_ctx *ctx, uint32_t counter, uint64_t 
 {
     if (counter < ctx->n_counters)
         __atomic_store_n(ctx->counters + counter, value, __ATOMIC_RELAXED);
+}
+
+/* Whether this is the last tick: what the NF still has to write must be written now. */
+static inline int cl_is_ending(const struct chainline_ctx *ctx)
+{
+    return ctx->ending != 0;
 }
 
 /* Appends: two buffers of 256 KiB, written after 10 ms at the latest, no more than 16 KiB a packet. */

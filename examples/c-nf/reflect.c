@@ -41,8 +41,13 @@ static int32_t process(void *self, struct chainline_packet *p, uint32_t count, s
     return CHAINLINE_OK;
 }
 
+/* What it reads and writes of packets; it has no state. */
+static const struct chainline_footprint footprint = {CHAINLINE_FOOTPRINT_STATELESS,
+    CHAINLINE_FIELD_ETHERNET_SOURCE | CHAINLINE_FIELD_ETHERNET_DESTINATION | CHAINLINE_FIELD_FRAME_LENGTH,
+    CHAINLINE_FIELD_ETHERNET_SOURCE | CHAINLINE_FIELD_ETHERNET_DESTINATION, NULL};
+
 static const struct chainline_nf nf = {CHAINLINE_NF_HEAD, "reflect", "sends every frame back",
     "{\"type\":\"object\",\"additionalProperties\":false,"
     "\"properties\":{\"min_len\":{\"type\":\"integer\",\"minimum\":14,\"maximum\":9018}}}",
-    create, process, NULL, NULL, free, NULL};
+    create, process, NULL, NULL, free, NULL, &footprint};
 CHAINLINE_EXPORT_NF(nf)

@@ -1,9 +1,10 @@
-//! The arguments of NFs against the schemas of their kinds, with places in the chain file.
+//! The arguments of NFs against the schemas of their kinds and what these say of them, with places in the chain file.
 
 use crate::kinds;
 use anyhow::Context;
 use chainline_chain::Diagnostics;
-use chainline_chain::model::File;
+use chainline_chain::model::{File, Nf};
+use chainline_nf::{Kind, Sharing};
 use serde_json::Value;
 
 /// Checks the arguments of every NF of a built-in kind. Those of shared objects are checked when they are loaded.
@@ -16,9 +17,16 @@ pub fn check(file: &File) -> anyhow::Result<()> {
         let validator = jsonschema::validator_for(&schema).with_context(|| format!("schema of kind {}", kind.name))?;
         let empty = Value::Object(serde_json::Map::new());
         let args = if nf.args.is_null() { &empty } else { &nf.args };
-        for error in validator.iter_errors(args) {
+        let of_types = validator.iter_errors(args).map(|error| {
             let path = place(&format!("spec.nfs.{name}.args"), error.instance_path().as_str());
             let message = format!("{}: {error}", path.trim_start_matches("spec."));
+            (path, message)
+        });
+        let mut found: Vec<(String, String)> = of_types.collect();
+        if found.is_empty() {
+            found.extend(refused(name, kind, nf));
+        }
+        for (path, message) in found {
             let found = file.source.error(&path, message);
             wrong = Some(match wrong {
                 Some(all) => all.merge(found),
@@ -27,6 +35,14 @@ pub fn check(file: &File) -> anyhow::Result<()> {
         }
     }
     wrong.map_or(Ok(()), |all| Err(all.into()))
+}
+
+/// What a kind says is wrong with arguments of the right types, and where: it begins with that.
+fn refused(name: &str, kind: &Kind, nf: &Nf) -> Option<(String, String)> {
+    let sharing = nf.state.map_or(Sharing::Private, chainline_manager::sharing);
+    let message = (kind.check)(nf.args.clone(), sharing).err()?.to_string();
+    let place = message.split(": ").next().filter(|p| p.starts_with("args")).unwrap_or("args");
+    Some((format!("spec.nfs.{name}.{place}"), format!("nfs.{name}.{message}")))
 }
 
 /// A JSON pointer (RFC 6901) as a path of [`chainline_chain::Source`].

@@ -264,6 +264,24 @@ impl Meters {
         }
     }
 
+    /// The time of a profile goes on from that of a profile of `old`, which must be of the same model. Before any meter is
+    /// started by it. Numbers out of range do nothing.
+    pub fn go_on(&mut self, profile: u8, old: &Self, old_profile: u8) {
+        let (to, from) = (usize::from(profile), usize::from(old_profile));
+        let there = (self.profiles.get_mut(to), self.clocks.get_mut(to), old.profiles.get(from), old.clocks.get(from));
+        if let (Some(profile), Some(clock), Some(old_profile), Some(old_clock)) = there {
+            (profile.now, *clock) = (old_profile.now, *old_clock);
+        }
+    }
+
+    /// Gives a meter the buckets of one of `old`, whose profile this one's goes on from ([`Meters::go_on`]). Numbers out of
+    /// range do nothing.
+    pub fn take(&mut self, meter: u32, old: &Self, old_meter: u32) {
+        if let (Some(meter), Some(old)) = (self.meters.get_mut(meter as usize), old.meters.get(old_meter as usize)) {
+            *meter = *old;
+        }
+    }
+
     /// Asks for the cache line of a meter.
     #[inline]
     pub fn prefetch(&self, meter: usize) {

@@ -23,7 +23,7 @@ pub mod traffic;
 pub use control::{Change, ControlReport, Operator, Standing};
 pub use ports::PortError;
 pub use report::{Happening, Interval, Report};
-pub use supervisor::{Load, Orders, Remote, RunError};
+pub use supervisor::{Load, Orders, Remote, RunError, sharing};
 
 use buffers::Buffers;
 use chainline_chain::model::Port as PortSpec;

@@ -63,6 +63,87 @@
 // On the medium when a write is reported complete.
 #define CHAINLINE_DURABLE_EACH_BATCH 2
 
+// Ethernet source address.
+#define CHAINLINE_FIELD_ETHERNET_SOURCE (1 << 0)
+
+// Ethernet destination address.
+#define CHAINLINE_FIELD_ETHERNET_DESTINATION (1 << 1)
+
+// VLAN tags and EtherType.
+#define CHAINLINE_FIELD_ETHER_TYPE (1 << 2)
+
+// IP source address.
+#define CHAINLINE_FIELD_IP_SOURCE (1 << 3)
+
+// IP destination address.
+#define CHAINLINE_FIELD_IP_DESTINATION (1 << 4)
+
+// The upper layer's, behind IPv6 extension headers.
+#define CHAINLINE_FIELD_PROTOCOL (1 << 5)
+
+// DSCP and ECN.
+#define CHAINLINE_FIELD_TRAFFIC_CLASS (1 << 6)
+
+// TTL, or hop limit.
+#define CHAINLINE_FIELD_TTL (1 << 7)
+
+// Length of the IP packet.
+#define CHAINLINE_FIELD_IP_LENGTH (1 << 8)
+
+// Identification, flags and offset.
+#define CHAINLINE_FIELD_FRAGMENT (1 << 9)
+
+// IPv4 header checksum.
+#define CHAINLINE_FIELD_IP_CHECKSUM (1 << 10)
+
+// Source port.
+#define CHAINLINE_FIELD_SOURCE_PORT (1 << 11)
+
+// Destination port.
+#define CHAINLINE_FIELD_DESTINATION_PORT (1 << 12)
+
+// TCP flags.
+#define CHAINLINE_FIELD_TCP_FLAGS (1 << 13)
+
+// Checksum of TCP, UDP or ICMP.
+#define CHAINLINE_FIELD_L4_CHECKSUM (1 << 14)
+
+// ICMP type and code.
+#define CHAINLINE_FIELD_ICMP_TYPE (1 << 15)
+
+// ICMP identifier.
+#define CHAINLINE_FIELD_ICMP_IDENTIFIER (1 << 16)
+
+// The packet that an ICMP error quotes.
+#define CHAINLINE_FIELD_ICMP_QUOTE (1 << 17)
+
+// All bytes of the frame.
+#define CHAINLINE_FIELD_FRAME (1 << 18)
+
+// Length of the frame.
+#define CHAINLINE_FIELD_FRAME_LENGTH (1 << 19)
+
+// The 5-tuple, each direction for itself.
+#define CHAINLINE_SCOPE_FLOW 0
+
+// The 5-tuple, both directions.
+#define CHAINLINE_SCOPE_CONNECTION 1
+
+// The source address.
+#define CHAINLINE_SCOPE_SOURCE_HOST 2
+
+// The destination address.
+#define CHAINLINE_SCOPE_DESTINATION_HOST 3
+
+// The datagram that fragments are of.
+#define CHAINLINE_SCOPE_DATAGRAM 4
+
+// What the arguments name: a class, a service, a rule.
+#define CHAINLINE_SCOPE_CONFIGURED 5
+
+// All packets.
+#define CHAINLINE_SCOPE_INSTANCE 6
+
 // A packet in its buffer. The frame, from the Ethernet header without FCS, is `buf[off]` to
 // `buf[off + len - 1]`; the bytes before and after it are room to grow into. The NF may change the bytes of the
 // buffer, `off`, `len` and `verdict`; the host checks them and ignores every other change.
@@ -135,6 +216,32 @@ struct chainline_completion {
   int64_t result;
   // What was read, `result` bytes; else NULL.
   const uint8_t *data;
+};
+
+// A kind of state that an NF keeps between packets.
+struct chainline_state {
+  // What it is: "connections".
+  const char *name;
+  // The argument without which it is not there; NULL: it always is.
+  const char *with;
+  // What an entry belongs to, CHAINLINE_SCOPE_…: packets of one such must come to one instance.
+  uint32_t scope;
+  // Bytes of memory an entry, key and place in a table included, rounded; 0 is none of fixed size.
+  uint32_t entry_bytes;
+};
+
+// What an NF reads and writes of packets and what it remembers, whatever its arguments are.
+struct chainline_footprint {
+  // `sizeof(struct chainline_footprint)`.
+  uint32_t struct_size;
+  // Number of `states`.
+  uint32_t n_states;
+  // What verdicts, counters and writes depend on: CHAINLINE_FIELD_… or-ed.
+  uint64_t reads;
+  // What may be different behind the NF: CHAINLINE_FIELD_… or-ed.
+  uint64_t writes;
+  // What it remembers between packets, except for compiled arguments and counters.
+  const struct chainline_state *states;
 };
 
 // The surroundings in which an NF is created, valid during `create` only.
@@ -210,6 +317,10 @@ struct chainline_ctx {
   void (*fail)(struct chainline_ctx *ctx, const char *message);
   // The host's.
   void *host;
+  // 1 in the last `tick`: what the NF still has to write must be written now. See `cl_is_ending()`.
+  uint32_t ending;
+  // Zero.
+  uint32_t reserved;
 };
 
 // What a shared object says of its NF. It stays valid and unchanged as long as the object is loaded.
@@ -247,6 +358,8 @@ struct chainline_nf {
   void (*destroy)(void *self_);
   // Tells of a read or write that is done; may be NULL. Called between bursts.
   int32_t (*completed)(void *self_, const struct chainline_completion *done, struct chainline_ctx *ctx);
+  // What it reads, writes and remembers; NULL: it does not say.
+  const struct chainline_footprint *footprint;
 };
 
 /* What NFs are written with. Everything is inline: a shared object links against nothing. */
@@ -261,8 +374,8 @@ extern "C" {
 CL_STATIC_ASSERT(sizeof(void *) == 8, "the ABI is that of 64-bit machines");
 CL_STATIC_ASSERT(sizeof(struct chainline_packet) == 32, "struct chainline_packet");
 CL_STATIC_ASSERT(sizeof(struct chainline_env) == 104, "struct chainline_env");
-CL_STATIC_ASSERT(sizeof(struct chainline_ctx) == 88, "struct chainline_ctx");
-CL_STATIC_ASSERT(sizeof(struct chainline_nf) == 96, "struct chainline_nf");
+CL_STATIC_ASSERT(sizeof(struct chainline_ctx) == 96, "struct chainline_ctx");
+CL_STATIC_ASSERT(sizeof(struct chainline_nf) == 104, "struct chainline_nf");
 
 /* The one function that a shared object exports. */
 __attribute__((visibility("default"))) const struct chainline_nf *chainline_nf_v1(void);
@@ -272,6 +385,11 @@ __attribute__((visibility("default"))) const struct chainline_nf *chainline_nf_v
     (uint32_t)sizeof(struct chainline_nf), CHAINLINE_ABI_VERSION,                                 \
         (uint32_t)sizeof(struct chainline_packet), (uint32_t)sizeof(struct chainline_ctx),        \
         (uint32_t)sizeof(struct chainline_env), 0
+
+/* The first fields of a struct chainline_footprint with an array of states, or with none. */
+#define CHAINLINE_FOOTPRINT_HEAD(states)                                                          \
+    (uint32_t)sizeof(struct chainline_footprint), (uint32_t)(sizeof(states) / sizeof(struct chainline_state))
+#define CHAINLINE_FOOTPRINT_STATELESS (uint32_t)sizeof(struct chainline_footprint), 0
 
 /* Exports `table`, a static struct chainline_nf. */
 #define CHAINLINE_EXPORT_NF(table)                                                                \
@@ -362,6 +480,12 @@ static inline void cl_set(struct chainline_ctx *ctx, uint32_t counter, uint64_t 
 {
     if (counter < ctx->n_counters)
         __atomic_store_n(ctx->counters + counter, value, __ATOMIC_RELAXED);
+}
+
+/* Whether this is the last tick: what the NF still has to write must be written now. */
+static inline int cl_is_ending(const struct chainline_ctx *ctx)
+{
+    return ctx->ending != 0;
 }
 
 /* Appends: two buffers of 256 KiB, written after 10 ms at the latest, no more than 16 KiB a packet. */

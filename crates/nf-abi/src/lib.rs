@@ -57,6 +57,91 @@ pub const DURABLE_AT_END: u32 = 1;
 /// On the medium when a write is reported complete.
 pub const DURABLE_EACH_BATCH: u32 = 2;
 
+/// Ethernet source address.
+pub const FIELD_ETHERNET_SOURCE: u64 = 1 << 0;
+/// Ethernet destination address.
+pub const FIELD_ETHERNET_DESTINATION: u64 = 1 << 1;
+/// VLAN tags and EtherType.
+pub const FIELD_ETHER_TYPE: u64 = 1 << 2;
+/// IP source address.
+pub const FIELD_IP_SOURCE: u64 = 1 << 3;
+/// IP destination address.
+pub const FIELD_IP_DESTINATION: u64 = 1 << 4;
+/// The upper layer's, behind IPv6 extension headers.
+pub const FIELD_PROTOCOL: u64 = 1 << 5;
+/// DSCP and ECN.
+pub const FIELD_TRAFFIC_CLASS: u64 = 1 << 6;
+/// TTL, or hop limit.
+pub const FIELD_TTL: u64 = 1 << 7;
+/// Length of the IP packet.
+pub const FIELD_IP_LENGTH: u64 = 1 << 8;
+/// Identification, flags and offset.
+pub const FIELD_FRAGMENT: u64 = 1 << 9;
+/// IPv4 header checksum.
+pub const FIELD_IP_CHECKSUM: u64 = 1 << 10;
+/// Source port.
+pub const FIELD_SOURCE_PORT: u64 = 1 << 11;
+/// Destination port.
+pub const FIELD_DESTINATION_PORT: u64 = 1 << 12;
+/// TCP flags.
+pub const FIELD_TCP_FLAGS: u64 = 1 << 13;
+/// Checksum of TCP, UDP or ICMP.
+pub const FIELD_L4_CHECKSUM: u64 = 1 << 14;
+/// ICMP type and code.
+pub const FIELD_ICMP_TYPE: u64 = 1 << 15;
+/// ICMP identifier.
+pub const FIELD_ICMP_IDENTIFIER: u64 = 1 << 16;
+/// The packet that an ICMP error quotes.
+pub const FIELD_ICMP_QUOTE: u64 = 1 << 17;
+/// All bytes of the frame.
+pub const FIELD_FRAME: u64 = 1 << 18;
+/// Length of the frame.
+pub const FIELD_FRAME_LENGTH: u64 = 1 << 19;
+/// The 5-tuple, each direction for itself.
+pub const SCOPE_FLOW: u32 = 0;
+/// The 5-tuple, both directions.
+pub const SCOPE_CONNECTION: u32 = 1;
+/// The source address.
+pub const SCOPE_SOURCE_HOST: u32 = 2;
+/// The destination address.
+pub const SCOPE_DESTINATION_HOST: u32 = 3;
+/// The datagram that fragments are of.
+pub const SCOPE_DATAGRAM: u32 = 4;
+/// What the arguments name: a class, a service, a rule.
+pub const SCOPE_CONFIGURED: u32 = 5;
+/// All packets.
+pub const SCOPE_INSTANCE: u32 = 6;
+
+/// A kind of state that an NF keeps between packets.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct State {
+    /// What it is: "connections".
+    pub name: *const c_char,
+    /// The argument without which it is not there; NULL: it always is.
+    pub with: *const c_char,
+    /// What an entry belongs to, CHAINLINE_SCOPE_…: packets of one such must come to one instance.
+    pub scope: u32,
+    /// Bytes of memory an entry, key and place in a table included, rounded; 0 is none of fixed size.
+    pub entry_bytes: u32,
+}
+
+/// What an NF reads and writes of packets and what it remembers, whatever its arguments are.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Footprint {
+    /// `sizeof(struct chainline_footprint)`.
+    pub struct_size: u32,
+    /// Number of `states`.
+    pub n_states: u32,
+    /// What verdicts, counters and writes depend on: CHAINLINE_FIELD_… or-ed.
+    pub reads: u64,
+    /// What may be different behind the NF: CHAINLINE_FIELD_… or-ed.
+    pub writes: u64,
+    /// What it remembers between packets, except for compiled arguments and counters.
+    pub states: *const State,
+}
+
 /// A file and how it is used, for `open` of `struct chainline_env`. Begin with `cl_append()` or `cl_read()`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -223,6 +308,10 @@ pub struct Ctx {
     pub fail: Option<unsafe extern "C" fn(ctx: *mut Ctx, message: *const c_char)>,
     /// The host's.
     pub host: *mut c_void,
+    /// 1 in the last `tick`: what the NF still has to write must be written now. See `cl_is_ending()`.
+    pub ending: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
 /// What a shared object says of its NF. It stays valid and unchanged as long as the object is loaded.
@@ -269,15 +358,26 @@ pub struct Nf {
     pub destroy: Option<unsafe extern "C" fn(self_: *mut c_void)>,
     /// Tells of a read or write that is done; may be NULL. Called between bursts.
     pub completed: Option<unsafe extern "C" fn(self_: *mut c_void, done: *const Completion, ctx: *mut Ctx) -> i32>,
+    /// What it reads, writes and remembers; NULL: it does not say.
+    pub footprint: *const Footprint,
 }
+
+/// The size of [`Nf`] when this version began: tables of this size and more are taken, and what is not in them is absent.
+pub const FIRST_NF_BYTES: usize = offset_of!(Nf, footprint);
 
 // Layouts of 64-bit machines; a change here is a new ABI version.
 const _: () = {
     assert!(size_of::<Packet>() == 32);
     assert!(offset_of!(Packet, verdict) == 16 && offset_of!(Packet, len) == 22 && offset_of!(Packet, hop) == 26);
     assert!(size_of::<Env>() == 104 && offset_of!(Env, dir) == 8 && offset_of!(Env, host) == 96);
-    assert!(size_of::<Ctx>() == 88 && offset_of!(Ctx, counters) == 16 && offset_of!(Ctx, host) == 80);
-    assert!(size_of::<Nf>() == 96 && offset_of!(Nf, kind) == 24 && offset_of!(Nf, completed) == 88);
+    assert!(
+        size_of::<Ctx>() == 96
+            && offset_of!(Ctx, ending) == 88
+            && offset_of!(Ctx, counters) == 16
+            && offset_of!(Ctx, host) == 80
+    );
+    assert!(size_of::<Nf>() == 104 && offset_of!(Nf, kind) == 24 && offset_of!(Nf, completed) == 88);
+    assert!(FIRST_NF_BYTES == 96 && size_of::<State>() == 24 && size_of::<Footprint>() == 32);
     assert!(size_of::<FileSpec>() == 56 && offset_of!(FileSpec, head) == 16 && offset_of!(FileSpec, reads) == 44);
     assert!(size_of::<Bytes>() == 16 && size_of::<Completion>() == 40 && offset_of!(Completion, result) == 24);
 };

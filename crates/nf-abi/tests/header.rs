@@ -36,7 +36,7 @@ fn it_compiles_as_c11_and_as_cpp17() {
         static int32_t process(void *self, struct chainline_packet *p, uint32_t n, struct chainline_ctx *ctx) {\n\
             (void)self; for (uint32_t i = 0; i < n; i++) { p[i].verdict = p[i].len ? cl_next() : cl_drop(0); cl_count(ctx, 0, 1); }\n\
             return CHAINLINE_OK; }\n\
-        static const struct chainline_nf nf = { CHAINLINE_NF_HEAD, \"k\", \"a\", NULL, create, process, NULL, NULL, NULL, NULL };\n\
+        static const struct chainline_nf nf = { CHAINLINE_NF_HEAD, \"k\", \"a\", NULL, create, process, NULL, NULL, NULL, NULL, NULL };\n\
         CHAINLINE_EXPORT_NF(nf)\n";
     for (compiler, standard, file) in [("cc", "-std=c11", "nf.c"), ("c++", "-std=c++17", "nf.cpp")] {
         let source = dir.join(file);

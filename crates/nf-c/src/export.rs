@@ -1,9 +1,10 @@
 //! A Rust NF as a shared object: what [`crate::export_nf!`] expands to.
 
 use crate::abi::{self, E_FAILED, E_INVALID, OK};
+use crate::footprint;
 use chainline_nf::{
     Access, Burst, Completion, Ctx, Durable, Env, Errno, File, FileSpec, HoldId, Holds, MAX_BURST, Nf, Packet,
-    PacketMeta, Refused, Storage, Verdict,
+    PacketMeta, Refused, Sharing, Storage, Verdict,
 };
 use std::any::Any;
 use std::ffi::{CStr, CString, OsStr, c_char, c_void};
@@ -33,6 +34,7 @@ struct Exported {
     nf: abi::Nf,
     /// What `nf` points to.
     _texts: [CString; 3],
+    _footprint: Option<footprint::Exported>,
 }
 
 // SAFETY: the pointers lead to the texts beside them, which nobody changes.
@@ -58,6 +60,10 @@ impl Table {
 fn exported<T: Nf>() -> Option<Exported> {
     let schema = schemars::schema_for!(T::Args).to_value().to_string();
     let texts = [CString::new(T::KIND).ok()?, CString::new(T::ABOUT).ok()?, CString::new(schema).ok()?];
+    let footprint = match &T::FOOTPRINT {
+        Some(footprint) => Some(footprint::Exported::new(footprint)?),
+        None => None,
+    };
     let nf = abi::Nf {
         struct_size: size_of::<abi::Nf>() as u32,
         abi_version: abi::ABI_VERSION,
@@ -74,8 +80,9 @@ fn exported<T: Nf>() -> Option<Exported> {
         report: Some(report::<T>),
         destroy: Some(destroy::<T>),
         completed: Some(completed::<T>),
+        footprint: footprint.as_ref().map_or(std::ptr::null(), footprint::Exported::as_ptr),
     };
-    Some(Exported { nf, _texts: texts })
+    Some(Exported { nf, _texts: texts, _footprint: footprint })
 }
 
 /// What an entry returns instead of 0.
@@ -128,6 +135,8 @@ unsafe extern "C" fn create<T: Nf>(args: *const c_char, env: *mut abi::Env, hand
         let args: serde_json::Value =
             serde_json::from_slice(args.to_bytes()).map_err(|e| invalid(format!("args: {e}")))?;
         let args = serde_json::from_value(args).map_err(|e| invalid(format!("args: {e}")))?;
+        // Nobody shares state through the ABI.
+        T::check(&args, Sharing::Private).map_err(|e| invalid(e.to_string()))?;
         let mut own = Env::new(Path::new(OsStr::from_bytes(dir.to_bytes())), &targets);
         let nf = T::new(args, &mut own).map_err(|e| invalid(e.to_string()))?;
         // SAFETY: the host's own functions on its own structure, during the call.
@@ -289,8 +298,11 @@ unsafe fn call<T: Nf>(
         };
         // SAFETY: the handle is a `Box<T>` of ours that nobody else uses during the call.
         let nf = unsafe { &mut *handle.cast::<T>() };
-        let mut files = HostFiles(ctx);
-        body(nf, &mut Ctx::new(now_ns, counters, &mut HostHolds(ctx)).with_storage(Some(&mut files)))
+        // SAFETY: the context has all fields, as its size says.
+        let ending = unsafe { (*ctx).ending } != 0;
+        let (mut holds, mut files) = (HostHolds(ctx), HostFiles(ctx));
+        let ctx = Ctx::new(now_ns, counters, &mut holds).with_storage(Some(&mut files));
+        body(nf, &mut ctx.with_ending(ending))
     })
 }
 

@@ -163,7 +163,7 @@ impl Instance {
     /// When the NF returns an error: a burst half done cannot be told from one done, so the instance is dead. The
     /// host catches it as it does any panic of an NF.
     fn call(&mut self, what: &str, ctx: &mut Ctx<'_>, f: impl FnOnce(*mut abi::Ctx) -> i32) {
-        let (now_ns, counters) = (ctx.now_ns(), ctx.counters());
+        let (now_ns, counters, ending) = (ctx.now_ns(), ctx.counters(), u32::from(ctx.is_ending()));
         let mut host = HostCtx { ctx, limits: self.limits, message: None };
         let mut lent = abi::Ctx {
             struct_size: size_of::<abi::Ctx>() as u32,
@@ -179,6 +179,8 @@ impl Instance {
             flush: Some(files::flush),
             fail: Some(fail),
             host: (&raw mut host).cast::<c_void>(),
+            ending,
+            reserved: 0,
         };
         assert!(!self.failed, "{}: called again after it had failed", self.name);
         let code = f(&raw mut lent);

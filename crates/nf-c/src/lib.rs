@@ -15,6 +15,7 @@
 #![allow(unsafe_code)] // It is what the crate is for: every C boundary of the workspace's NFs is here.
 
 pub mod export;
+mod footprint;
 
 #[cfg(feature = "host")]
 mod env;

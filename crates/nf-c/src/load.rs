@@ -1,9 +1,11 @@
 //! Opening a shared object and believing nothing it says before it is checked.
 
 use crate::abi;
+use crate::footprint;
 use crate::instance;
 use crate::text;
-use chainline_nf::{Env, Error, NfObject};
+use chainline_nf::{Env, Error, Footprint, NfObject};
+use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -92,6 +94,7 @@ struct Inner {
     name: String,
     about: String,
     schema: serde_json::Value,
+    footprint: Option<Footprint>,
     validator: jsonschema::Validator,
     table: Table,
 }
@@ -161,12 +164,18 @@ impl LoadedKind {
             found,
             expected: expected as u32,
         };
-        // A longer one was made with a newer header of the same version: what we know of it stands first.
-        if (size as usize) < size_of::<abi::Nf>() {
-            return Err(layout("chainline_nf", size, size_of::<abi::Nf>()));
+        // A longer one was made with a newer header of the same version: what we know of it stands first. A shorter one
+        // with an older header: what it does not have is absent.
+        if (size as usize) < abi::FIRST_NF_BYTES {
+            return Err(layout("chainline_nf", size, abi::FIRST_NF_BYTES));
         }
-        // SAFETY: it has at least this size.
-        let nf = unsafe { table.read() };
+        let mut nf = MaybeUninit::<abi::Nf>::zeroed();
+        // SAFETY: the table has `size` bytes, and `nf` its own size; zeros are NULL in each field behind those of the table.
+        let nf = unsafe {
+            let len = (size as usize).min(size_of::<abi::Nf>());
+            std::ptr::copy_nonoverlapping(table.cast::<u8>(), nf.as_mut_ptr().cast::<u8>(), len);
+            nf.assume_init()
+        };
         if nf.packet_size as usize != size_of::<abi::Packet>() {
             return Err(layout("chainline_packet", nf.packet_size, size_of::<abi::Packet>()));
         }
@@ -203,7 +212,9 @@ impl LoadedKind {
         };
         let validator =
             jsonschema::validator_for(&schema).map_err(|e| wrong("args_schema", format!("not a JSON Schema: {e}")))?;
-        Ok(Self(Arc::new(Inner { path, name, about, schema, validator, table })))
+        // SAFETY: it is the table's, valid as that is.
+        let footprint = unsafe { footprint::read(nf.footprint) }.map_err(|e| wrong("footprint", e))?;
+        Ok(Self(Arc::new(Inner { path, name, about, schema, footprint, validator, table })))
     }
 
     /// The NF's word for itself.
@@ -228,6 +239,12 @@ impl LoadedKind {
     #[must_use]
     pub fn args_schema(&self) -> &serde_json::Value {
         &self.0.schema
+    }
+
+    /// What it reads, writes and remembers, if it says so.
+    #[must_use]
+    pub fn footprint(&self) -> Option<Footprint> {
+        self.0.footprint
     }
 
     /// Checks arguments against the NF's schema, without calling the NF.

@@ -2,7 +2,10 @@
 #![allow(clippy::unwrap_used)]
 
 use chainline_nf::golden::Subject;
-use chainline_nf::{Burst, Ctx, Env, Error, HoldId, Holds, NfObject, Packet, PacketMeta, Verdict, golden};
+use chainline_nf::testing::NoHolds;
+use chainline_nf::{
+    Burst, Ctx, Env, Error, Field, HoldId, Holds, NfObject, Packet, PacketMeta, Scope, State, Verdict, golden,
+};
 use chainline_nf_c::{LoadedKind, load};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -36,7 +39,7 @@ fn compile(name: &str, source: &str) -> Object {
 const PROCESS: &str = "#include <chainline_nf.h>\n\
     static int32_t create(const char *args, struct chainline_env *env, void **self) { (void)args; (void)env; (void)self; return CHAINLINE_OK; }\n\
     static int32_t process(void *self, struct chainline_packet *p, uint32_t n, struct chainline_ctx *ctx) { (void)self; (void)p; (void)n; (void)ctx; return CHAINLINE_OK; }\n\
-    static struct chainline_nf nf = {CHAINLINE_NF_HEAD, \"bad\", \"is bad\", NULL, create, process, NULL, NULL, NULL, NULL};\n";
+    static struct chainline_nf nf = {CHAINLINE_NF_HEAD, \"bad\", \"is bad\", NULL, create, process, NULL, NULL, NULL, NULL, NULL};\n";
 
 /// What the loader says of an object whose entry function does this before it returns the table.
 fn refusal(name: &str, before: &str) -> String {
@@ -45,6 +48,16 @@ fn refusal(name: &str, before: &str) -> String {
         &format!("{PROCESS}const struct chainline_nf *chainline_nf_v1(void) {{ {before} return &nf; }}\n"),
     );
     load(&object.0).unwrap_err().to_string().replace(&object.0.display().to_string(), "FILE")
+}
+
+/// An empty one, and states that are wrong.
+const FOOTPRINT: &str = "static struct chainline_footprint f; nf.footprint = &f;";
+
+fn footprint(rest: &str, n: u32) -> String {
+    format!(
+        "static struct chainline_state state[] = {{{{\"s\", NULL, 7, 0}}, {{NULL, NULL, 0, 0}}, {{\"s\", \"\\xff\", 0, 0}}}};
+        (void)state; struct chainline_footprint g = {{sizeof g, {n}, {rest}}}; {FOOTPRINT} f = g;"
+    )
 }
 
 #[test]
@@ -61,7 +74,24 @@ fn what_is_not_an_nf_is_refused_with_a_reason() {
             "FILE: `struct chainline_nf` has 24 bytes there and 96 here: rebuild it with this host's chainline_nf.h",
         ),
         ("packet", "nf.packet_size = 40;", "FILE: `struct chainline_packet` has 40 bytes there and 32 here: rebuild"),
-        ("ctx", "nf.ctx_size = 1000;", "FILE: `struct chainline_ctx` has 1000 bytes there and 88 here: rebuild"),
+        ("ctx", "nf.ctx_size = 1000;", "FILE: `struct chainline_ctx` has 1000 bytes there and 96 here: rebuild"),
+        ("at", "nf.footprint = (void *)1;", "FILE: `footprint`: 0x1; expected the address of a `struct chainline_foot"),
+        ("size", FOOTPRINT, "FILE: `footprint`: 0 bytes long; expected 32"),
+        ("states", &footprint("0, 0, NULL", 2), "FILE: `footprint`: 2 states at 0x0; expected up to 64"),
+        ("many", &footprint("0, 0, state", 65), "FILE: `footprint`: 65 states at 0x"),
+        (
+            "reads",
+            &footprint("1ull << 50, 0, NULL", 0),
+            "FILE: `footprint`: reads: 0x4000000000000; expected no bits but 0xf",
+        ),
+        (
+            "writes",
+            &footprint("3, 1 << 20, NULL", 0),
+            "FILE: `footprint`: writes: 0x100000; expected no bits but 0xfffff",
+        ),
+        ("scope", &footprint("0, 0, state", 1), "FILE: `footprint`: scope of state 0: 7; expected 0 to 6"),
+        ("name", &footprint("0, 0, state + 1", 1), "FILE: `footprint`: name of state 0: NULL; expected text"),
+        ("with", &footprint("0, 0, state + 2", 1), "FILE: `footprint`: argument of state 0: not UTF-8"),
         ("env", "nf.env_size = 1000;", "FILE: `struct chainline_env` has 1000 bytes there and 104 here: rebuild"),
         ("null", "return 0;", "FILE: `chainline_nf_v1` returned NULL; expected the address of a `struct chainline_nf`"),
         ("odd", "return (void *)((char *)&nf + 1);", "FILE: `chainline_nf_v1` returned 0x"),
@@ -113,19 +143,49 @@ fn a_longer_table_of_the_same_version_is_taken() {
     assert_eq!(load(&object.0).unwrap().name(), "bad");
 }
 
-/// Nothing is ever held.
-struct NoHolds;
+/// An older object of the same version ends before what was added since.
+#[test]
+fn a_shorter_table_of_the_same_version_is_taken() {
+    let source = format!(
+        "{PROCESS}const struct chainline_nf *chainline_nf_v1(void) {{\
+        nf.struct_size = 96; nf.ctx_size = 88; nf.footprint = (void *)1; return &nf; }}\n"
+    );
+    let object = compile("shorter", &source);
+    let kind = load(&object.0).unwrap();
+    assert_eq!((kind.name(), kind.footprint()), ("bad", None));
+    let (mut nf, _) = build(&kind, json!({})).unwrap();
+    assert_eq!(call(&mut *nf, 2), vec![(Verdict::NEXT, vec![2; 64]); 2]);
+}
 
-impl Holds for NoHolds {
-    fn reserve(&mut self) -> Option<HoldId> {
-        None
-    }
-    fn with(&mut self, _: HoldId, _: &mut dyn FnMut(&mut Packet<'_>)) -> bool {
-        false
-    }
-    fn release(&mut self, _: HoldId, _: Verdict) -> bool {
-        false
-    }
+#[test]
+fn footprints_travel_with_objects() {
+    let object = compile("footprint", include_str!("objects/good.c"));
+    let states = [State::new("held", Scope::Instance, 4), State::new("words", Scope::Flow, 0).with("word")];
+    let found = load(&object.0).unwrap().footprint().unwrap();
+    assert_eq!((found.reads, found.writes), (&[Field::Frame, Field::FrameLength][..], &[Field::Frame][..]));
+    assert_eq!(found.state, states);
+    let states = [State::new("held", Scope::Instance, 4), State::new("rules", Scope::Configured, 0).with("rules")];
+    let found = odd().footprint().unwrap();
+    assert_eq!((found.reads, found.writes), (&[Field::EtherType, Field::Protocol][..], &[Field::Frame][..]));
+    assert_eq!(found.state, states);
+}
+
+/// The last tick is known as such on the other side.
+#[test]
+fn who_ends_is_told() {
+    let tick = "static int32_t tick(void *self, struct chainline_ctx *ctx) { (void)self; cl_count(ctx, 1, cl_is_ending(ctx) ? 100 : 1); return CHAINLINE_OK; }\n";
+    let source = PROCESS.replace("static struct chainline_nf", &format!("{tick}static struct chainline_nf"));
+    let source = source.replace("create, process, NULL", "create, process, tick");
+    let object = compile("ends", &format!("{source}CHAINLINE_EXPORT_NF(nf)\n"));
+    let (mut nf, _) = build(&load(&object.0).unwrap(), json!({})).unwrap();
+    let (mut rust, _) = build(&odd(), json!({"panic": "never"})).unwrap();
+    let counters = [const { AtomicU64::new(0) }; 3];
+    let counted = |nf: &mut dyn NfObject, ending: bool| {
+        nf.tick(&mut Ctx::new(0, &counters, &mut NoHolds).with_ending(ending));
+        counters[1].swap(0, Relaxed)
+    };
+    assert_eq!([false, true].map(|ending| counted(&mut *nf, ending)), [1, 100]);
+    assert_eq!([false, true].map(|ending| counted(&mut *rust, ending)), [0, u64::MAX]);
 }
 
 fn build(kind: &LoadedKind, args: serde_json::Value) -> Result<(Box<dyn NfObject>, Vec<String>), Error> {

@@ -60,8 +60,7 @@ impl<'a> Ctx<'a> {
         Self { ending, ..self }
     }
 
-    /// Whether this is the last [`crate::Nf::tick`]: what the NF still has to write must be written now. NFs behind the
-    /// C ABI are not told.
+    /// Whether this is the last [`crate::Nf::tick`]: what the NF still has to write must be written now.
     #[inline]
     #[must_use]
     pub fn is_ending(&self) -> bool {

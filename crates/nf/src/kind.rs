@@ -196,6 +196,10 @@ pub trait NfObject: Send {
     fn tick(&mut self, ctx: &mut Ctx<'_>);
     /// See [`Nf::completed`].
     fn completed(&mut self, _done: &Completion<'_>, _ctx: &mut Ctx<'_>) {}
+    /// See [`Nf::news`].
+    fn news(&mut self) -> Option<String> {
+        None
+    }
     /// See [`Nf::report`].
     fn report(&self) -> Option<String>;
 }
@@ -214,6 +218,9 @@ impl<T: Nf> NfObject for T {
     fn completed(&mut self, done: &Completion<'_>, ctx: &mut Ctx<'_>) {
         Nf::completed(self, done, ctx);
     }
+    fn news(&mut self) -> Option<String> {
+        Nf::news(self)
+    }
     fn report(&self) -> Option<String> {
         Nf::report(self)
     }
@@ -221,6 +228,9 @@ impl<T: Nf> NfObject for T {
 
 /// Builds an NF from its arguments.
 pub type BuildFn = fn(serde_json::Value, &mut Env<'_>) -> Result<Box<dyn NfObject>, Error>;
+
+/// Checks arguments.
+pub type CheckFn = fn(serde_json::Value, Sharing) -> Result<(), Error>;
 
 /// A kind of NF: name, documentation, argument schema and how to build one.
 #[derive(Clone)]
@@ -235,6 +245,8 @@ pub struct Kind {
     pub sample: Sample,
     /// JSON Schema of `args`.
     pub args_schema: fn() -> serde_json::Value,
+    /// Checks the arguments, as far as these alone tell: types, and [`Nf::check`].
+    pub check: CheckFn,
     /// Checks the arguments and builds the NF.
     pub build: BuildFn,
 }
@@ -249,14 +261,21 @@ impl Kind {
             footprint: T::FOOTPRINT,
             sample: T::SAMPLE,
             args_schema: || schemars::schema_for!(T::Args).to_value(),
+            check: |args, sharing| checked::<T>(args, sharing).map(|_| ()),
             build: |args, env| {
-                // An absent `args:` is an empty one.
-                let args = if args.is_null() { serde_json::Value::Object(Default::default()) } else { args };
-                let args = serde_json::from_value(args).map_err(|e| Error::Args(format!("args: {e}")))?;
+                let args = checked::<T>(args, env.sharing())?;
                 Ok(Box::new(T::new(args, env)?))
             },
         }
     }
+}
+
+fn checked<T: Nf>(args: serde_json::Value, sharing: Sharing) -> Result<T::Args, Error> {
+    // An absent `args:` is an empty one.
+    let args = if args.is_null() { serde_json::Value::Object(Default::default()) } else { args };
+    let args = serde_json::from_value(args).map_err(|e| Error::Args(format!("args: {e}")))?;
+    T::check(&args, sharing)?;
+    Ok(args)
 }
 
 /// The kinds that a program knows by name.

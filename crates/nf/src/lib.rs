@@ -39,6 +39,7 @@ pub mod golden;
 mod kind;
 mod shared;
 pub mod storage;
+pub mod testing;
 mod verdict;
 pub mod words;
 
@@ -67,6 +68,15 @@ pub trait Nf: Send + Sized + 'static {
     /// Arguments for `chainline describe nf`, with all that can be switched on and small tables.
     const SAMPLE: Sample = Sample::EMPTY;
 
+    /// What can be told to be wrong with arguments from them alone, besides their types. `chainline validate` asks this, and
+    /// [`Kind::build`] before it calls [`Nf::new`].
+    ///
+    /// # Errors
+    /// [`Error::Args`] that begins with the place: `args.hosts: found 0, expected …`.
+    fn check(_args: &Self::Args, _sharing: Sharing) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Builds the NF: reads files, fills tables, declares counters and drop reasons through `env`.
     ///
     /// # Errors
@@ -87,6 +97,12 @@ pub trait Nf: Send + Sized + 'static {
     /// A read or write is done, or has failed. Called between bursts, and before the instance ends for all that was
     /// written; what is written here then is refused. On the fast path, as [`Nf::process`].
     fn completed(&mut self, _done: &Completion<'_>, _ctx: &mut Ctx<'_>) {}
+
+    /// Something that the operator should know now, once: asked for after each tick. One or two sentences; the host shows
+    /// so many a minute at most. Words that are true for longer belong into the report as well. Not had through the C ABI.
+    fn news(&mut self) -> Option<String> {
+        None
+    }
 
     /// Words for the final report, for example a table of top talkers; at most a few KiB of text.
     fn report(&self) -> Option<String> {

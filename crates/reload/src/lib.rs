@@ -3,7 +3,7 @@
 //! An NF's tick looks at its files, at most as often as it is told: that is all that happens on the thread that handles
 //! packets. What has changed is read, checked and built by a thread of its own, which takes what the NF leaves of its
 //! cores. When it is ready the tick puts it in the place of the old, which goes back to that thread to be dropped. A file
-//! that is wrong changes nothing: it is counted, and why it is wrong is kept for the report.
+//! that is wrong changes nothing: it is counted, and why it is wrong is told at once and kept for the report.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -25,6 +25,7 @@ pub struct Reload<T> {
     worker: Option<Worker<T>>,
     /// Why the files as they are now are not in force.
     fault: Option<String>,
+    news: Option<String>,
     reloads: Counter,
     failed: Counter,
 }
@@ -37,7 +38,7 @@ impl<T: Send + 'static> Reload<T> {
         let mut count = |name, of: &str| env.counter(name, "files", format!("changed files of {what} that {of}"));
         let reloads = count("reloads", "took effect");
         let failed = count("reloads_failed", "were wrong");
-        Self { what, watch: Watch::new(files, every_s), worker: None, fault: None, reloads, failed }
+        Self { what, watch: Watch::new(files, every_s), worker: None, fault: None, news: None, reloads, failed }
     }
 
     /// Says how the files are read, and what is built of them: not on the thread that handles packets.
@@ -63,12 +64,14 @@ impl<T: Send + 'static> Reload<T> {
         }
         match worker.take()? {
             Ok(new) => {
-                self.fault = None;
+                let what = self.what;
+                self.news = self.fault.take().map(|_| format!("the file of {what} is right again, and in force"));
                 ctx.count(self.reloads, 1);
                 Some(new)
             }
             Err(fault) => {
                 self.fault = Some(fault);
+                self.news = self.words();
                 ctx.count(self.failed, 1);
                 None
             }
@@ -81,6 +84,11 @@ impl<T: Send + 'static> Reload<T> {
             Some(worker) => worker.retire(old),
             None => drop(old),
         }
+    }
+
+    /// For [`chainline_nf::Nf::news`]: that changed files were found to be wrong, or are right again; once for each change.
+    pub fn news(&mut self) -> Option<String> {
+        self.news.take()
     }
 
     /// For the report: that the files as they are now are wrong, and why.

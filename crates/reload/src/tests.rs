@@ -1,23 +1,9 @@
 use super::*;
-use chainline_nf::{HoldId, Holds, Packet, Verdict};
+use chainline_nf::testing::NoHolds;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const SECOND: u64 = 1_000_000_000;
-
-struct NoHolds;
-
-impl Holds for NoHolds {
-    fn reserve(&mut self) -> Option<HoldId> {
-        None
-    }
-    fn with(&mut self, _: HoldId, _: &mut dyn FnMut(&mut Packet<'_>)) -> bool {
-        false
-    }
-    fn release(&mut self, _: HoldId, _: Verdict) -> bool {
-        false
-    }
-}
 
 /// A number that is read from two files, and the counters.
 struct Rig {
@@ -119,11 +105,16 @@ fn a_wrong_file_is_told_and_a_right_one_ends_that() {
     assert_eq!((rig.settle(), rig.counts()), (None, [0, 1]));
     let words = rig.reload.words().unwrap();
     assert!(words.starts_with("the file of numbers has changed and is wrong") && words.contains("a:1:1: found 'x'"));
+    assert_eq!((rig.reload.news(), rig.reload.news()), (Some(words), None));
     // It is not read again as it is.
     assert!(rig.tick().is_none() && rig.tick().is_none() && !rig.is_busy());
     rig.write("a", "3");
     assert!(rig.tick().is_none() && rig.tick().is_none());
     assert_eq!((rig.settle(), rig.counts(), rig.reload.words()), (Some(3), [1, 1], None));
+    assert_eq!(rig.reload.news().unwrap(), "the file of numbers is right again, and in force");
+    rig.write("a", "4");
+    assert!(rig.tick().is_none() && rig.tick().is_none());
+    assert_eq!((rig.settle(), rig.reload.news()), (Some(4), None));
 }
 
 #[test]

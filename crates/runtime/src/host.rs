@@ -57,6 +57,8 @@ pub struct Host {
     pub(crate) now: u64,
     pub(crate) sampling: Sampling,
     pub(crate) tick_at: u64,
+    /// What NFs said in the last tick, by NF.
+    pub(crate) news: Vec<(usize, String)>,
     /// Descriptors of the burst in hand, in step with the packets.
     pub(crate) descs: Box<[Desc; MAX_BURST]>,
 }
@@ -96,8 +98,8 @@ fn choose(splits: &mut [Split], queues: usize, to: usize, frame: &[u8]) -> usize
 }
 
 impl Host {
-    /// Runs until the manager says stop and the queues are empty.
-    pub fn run(&mut self) {
+    /// Runs until the manager says stop and the queues are empty. `say` gets what an NF has to say meanwhile, by NF.
+    pub fn run(&mut self, say: &mut dyn FnMut(usize, String)) {
         let mut first = 0;
         loop {
             let worked = self.pass(first) | self.move_files();
@@ -118,6 +120,7 @@ impl Host {
             }
             if self.now >= self.tick_at {
                 self.tick(self.now);
+                self.news.drain(..).for_each(|(nf, words)| say(nf, words));
             }
         }
         self.tick_once(ticks(), true);
@@ -354,7 +357,6 @@ impl Host {
             }
         }
         drop(burst);
-        drop(loan);
         holds.settle(slots);
         page.status().held.store(holds.held() as u64, Relaxed);
         add(&page.status().bursts, 1);
@@ -400,7 +402,6 @@ impl Host {
                     let frame = loan.take(desc).and_then(|buf| buf.get(whole)).unwrap_or_default();
                     let to = stage.divert[usize::from(t)];
                     let mut out = choose(&mut self.splits, self.outlets.len(), to, frame);
-                    drop(loan);
                     if self.credit || self.outlets[out].producer.room(1) > 0 {
                         self.outlets[out].push(desc);
                     } else {
@@ -438,6 +439,7 @@ impl Host {
             let files = self.storage.files(i, now_ns);
             let ctx = Ctx::new(now_ns, self.page.counters(i), &mut self.holds).with_storage(files);
             nf.tick(&mut ctx.with_ending(ending));
+            self.news.extend(nf.news().map(|words| (i, words)));
         }
         self.holds.settle(&mut self.slots);
         self.tick_at = now + self.clock.ticks_in(TICK_NS);

@@ -80,7 +80,8 @@ fn run(socket: impl AsFd, mut host: Host) -> Result<(), ServeError> {
     wire::send(&socket, &FromInstance::Running { tid: rustix::thread::gettid().as_raw_nonzero().get() }, &[])?;
     // A panicking NF ends its instance and nothing else; what it had in hand the manager finds by its audit.
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        host.run();
+        // Should the manager not listen, the report has it.
+        host.run(&mut |nf, words| _ = wire::try_send(&socket, &FromInstance::News { nf, words }));
         Last::Ended { reports: host.reports(), storage: host.storage.finish() }
     }));
     match outcome {
@@ -278,6 +279,7 @@ fn assemble(
         now: 0,
         sampling: Sampling::default(),
         tick_at: 0,
+        news: Vec::new(),
         descs: Box::new([Desc::default(); chainline_nf::MAX_BURST]),
     })
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Raised whenever anything here or in `chainline-shm` changes its layout.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 
 /// An index into the file descriptors sent along.
 pub type FdIndex = usize;
@@ -223,6 +223,13 @@ pub enum FromInstance {
     Running {
         /// Thread id.
         tid: i32,
+    },
+    /// An NF has something to say to the operator, now ([`chainline_nf::Nf::news`]).
+    News {
+        /// Index into [`Setup::nfs`].
+        nf: usize,
+        /// What it says.
+        words: String,
     },
     /// It ends.
     Last(Last),

@@ -56,6 +56,23 @@ pub fn pair() -> Result<(OwnedFd, OwnedFd), WireError> {
 /// # Errors
 /// When the other side is gone or the kernel refuses.
 pub fn send<T: Serialize>(socket: impl AsFd, message: &T, fds: &[BorrowedFd<'_>]) -> Result<(), WireError> {
+    send_by(socket, message, fds, SendFlags::NOSIGNAL)
+}
+
+/// Sends `message`, or fails if that would have to wait.
+///
+/// # Errors
+/// As [`send`], and when the other side has not read what came before.
+pub fn try_send<T: Serialize>(socket: impl AsFd, message: &T) -> Result<(), WireError> {
+    send_by(socket, message, &[], SendFlags::NOSIGNAL | SendFlags::DONTWAIT)
+}
+
+fn send_by<T: Serialize>(
+    socket: impl AsFd,
+    message: &T,
+    fds: &[BorrowedFd<'_>],
+    flags: SendFlags,
+) -> Result<(), WireError> {
     let mut body = std::fs::File::from(memfd_create("chainline-message", MemfdFlags::CLOEXEC)?);
     body.write_all(&serde_json::to_vec(message).map_err(|e| WireError::Malformed(e.to_string()))?)?;
     let all: Vec<BorrowedFd<'_>> = std::iter::once(body.as_fd()).chain(fds.iter().copied()).collect();
@@ -64,7 +81,7 @@ pub fn send<T: Serialize>(socket: impl AsFd, message: &T, fds: &[BorrowedFd<'_>]
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_PER_DATAGRAM))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         control.push(SendAncillaryMessage::ScmRights(chunk));
-        sendmsg(&socket, &[IoSlice::new(&total)], &mut control, SendFlags::NOSIGNAL)?;
+        sendmsg(&socket, &[IoSlice::new(&total)], &mut control, flags)?;
     }
     Ok(())
 }

@@ -227,6 +227,9 @@ impl Limit {
 /// now and then all of them are allowed twice as many packets for a moment. If more get through by it than before and
 /// after, by the mean of the factors, the target is stretched; it goes back over some seconds. All at once, since a single
 /// one would get more through at the others' cost; and against both sides, since rates of a shared core are uneven.
+///
+/// A chain that has its cores for itself shows nothing by it: who uses `1 / BETTER` of them can at most get `BETTER` times as
+/// much. If all are like that there is no trial, so that nobody waits for twice as long in vain.
 #[derive(Clone, Debug)]
 pub struct Stretch {
     times: f64,
@@ -235,6 +238,8 @@ pub struct Stretch {
     pause_ns: u64,
     /// What had left each when this part of the trial began; none if it shows nothing.
     left: Vec<Option<u64>>,
+    /// The time that each had used of its cores when the trial began, of one on average; none if it is not known.
+    used_ns: Vec<Option<u64>>,
     /// The rate of each before, packets a nanosecond.
     before: Vec<Option<f64>>,
     /// And with twice as many.
@@ -266,7 +271,8 @@ const BETTER: f64 = 1.2;
 /// Time between two trials: after one that was right, and at most. The most keeps packets that came during trials, and
 /// took up to twice as long, below one in a hundred.
 const PAUSE_NS: [u64; 2] = [100_000_000, 12_800_000_000];
-/// Time before the first trial: limits have settled by then.
+/// Time before the first trial: limits have settled by then; and between two looks at chains that have their cores for
+/// themselves.
 const FIRST_NS: u64 = 400_000_000;
 /// Time in which a stretched target is forgotten.
 const STRETCH_FORGETS_NS: f64 = 8e9;
@@ -278,19 +284,38 @@ impl Stretch {
     #[must_use]
     pub fn new(chains: usize) -> Self {
         let [pause_ns, _] = PAUSE_NS;
-        let (left, rates) = (vec![None; chains], vec![None; chains]);
-        Self { times: 1.0, at_ns: 0, trial: Trial::Pause(FIRST_NS), pause_ns, left, before: rates.clone(), with: rates }
+        let (none, rates) = (vec![None; chains], vec![None; chains]);
+        Self {
+            times: 1.0,
+            at_ns: 0,
+            trial: Trial::Pause(FIRST_NS),
+            pause_ns,
+            left: none.clone(),
+            used_ns: none,
+            before: rates.clone(),
+            with: rates,
+        }
     }
 
-    /// The factor at `now_ns`; `shows` says [`Limit::shows`] of each chain.
-    pub fn step(&mut self, now_ns: u64, shows: impl Fn(usize) -> Option<u64>) -> f64 {
+    /// The factor at `now_ns`; `shows` says [`Limit::shows`] of each chain, and `used_ns` how long those of its instances that
+    /// serve no other chain were on its cores since they began: their sum by the number of the cores. It is asked twice a trial.
+    pub fn step(
+        &mut self,
+        now_ns: u64,
+        shows: impl Fn(usize) -> Option<u64>,
+        mut used_ns: impl FnMut(usize) -> Option<u64>,
+    ) -> f64 {
         let passed = now_ns.saturating_sub(std::mem::replace(&mut self.at_ns, now_ns)) as f64;
         self.times = (self.times * (1.0 - passed / STRETCH_FORGETS_NS)).max(1.0);
         let over = |since: u64, time: u64| now_ns.saturating_sub(since) >= time;
         match self.trial {
             Trial::Pause(until) if now_ns >= until && (0..self.left.len()).any(|i| shows(i).is_some()) => {
                 self.mark(&shows);
+                self.used_ns.iter_mut().enumerate().for_each(|(i, used)| *used = used_ns(i));
                 self.trial = Trial::Before(now_ns);
+            }
+            Trial::Before(since) if over(since, TRIAL_NS) && self.all_full(now_ns - since, &shows, used_ns) => {
+                self.trial = Trial::Pause(now_ns.saturating_add(FIRST_NS));
             }
             Trial::Before(since) if over(since, TRIAL_NS) => {
                 for i in 0..self.before.len() {
@@ -329,6 +354,19 @@ impl Stretch {
             _ => {}
         }
         if matches!(self.trial, Trial::Settles(_) | Trial::With(_)) { self.times * 2.0 } else { self.times }
+    }
+
+    /// Whether each chain that shows something used its cores so far that more packets could not make the difference.
+    fn all_full(
+        &self,
+        passed_ns: u64,
+        shows: &impl Fn(usize) -> Option<u64>,
+        mut used_ns: impl FnMut(usize) -> Option<u64>,
+    ) -> bool {
+        (0..self.left.len()).filter(|i| shows(*i).is_some()).all(|i| {
+            let used = used_ns(i).zip(self.used_ns[i]).map_or(0, |(now, then)| now.saturating_sub(then));
+            used as f64 * BETTER >= passed_ns as f64
+        })
     }
 
     fn mark(&mut self, shows: &impl Fn(usize) -> Option<u64>) {

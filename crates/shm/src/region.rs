@@ -103,18 +103,21 @@ impl Region {
 #[derive(Debug)]
 pub struct Slots {
     region: Region,
-    /// A bit for each buffer that is lent out or kept.
-    lent: Box<[u64]>,
-    /// The buffers of the present loan. Lives here so that opening a loan writes nothing.
-    taken: Box<[u32; MAX_LOAN]>,
+    /// The number of the loan in which each buffer was last lent, or [`KEPT`]. That a loan ends writes nothing.
+    lent_in: Box<[u16]>,
+    /// The number of the present loan.
+    loan: u16,
 }
+
+/// In place of a loan's number: in custody beyond loans.
+const KEPT: u16 = u16::MAX;
 
 impl Slots {
     /// For one region. At most one `Slots` may exist for a region in one process and thread.
     #[must_use]
     pub fn new(region: Region) -> Self {
-        let words = (region.count as usize).div_ceil(64);
-        Self { region, lent: vec![0; words].into_boxed_slice(), taken: Box::new([0; MAX_LOAN]) }
+        let lent_in = vec![0; region.count as usize].into_boxed_slice();
+        Self { region, lent_in, loan: 0 }
     }
 
     /// The region.
@@ -123,26 +126,36 @@ impl Slots {
         &self.region
     }
 
-    /// Begins to lend buffers; what was lent comes back when the loan is dropped.
+    /// Begins to lend buffers; what was lent before is back, as nobody has it any more.
     #[inline]
     pub fn open(&mut self) -> Loan<'_> {
-        Loan { region: &self.region, lent: &mut self.lent, taken: &mut self.taken, n: 0 }
+        self.loan += 1;
+        if self.loan == KEPT {
+            self.number_anew();
+        }
+        Loan { region: &self.region, lent_in: &mut self.lent_in, number: self.loan }
+    }
+
+    /// All numbers were used.
+    #[cold]
+    fn number_anew(&mut self) {
+        self.lent_in.iter_mut().filter(|n| **n != KEPT).for_each(|n| *n = 0);
+        self.loan = 1;
     }
 
     /// Takes a buffer into custody beyond a loan. `None` as for [`Loan::take`].
     pub fn keep(&mut self, d: Desc) -> Option<Kept> {
         let index = d.buf.index() as usize;
-        if !self.region.contains(d) || self.lent[index / 64] & 1 << (index % 64) != 0 {
+        if !self.region.contains(d) || self.lent_in[index] == KEPT {
             return None;
         }
-        self.lent[index / 64] |= 1 << (index % 64);
+        self.lent_in[index] = KEPT;
         Some(Kept { region: self.region.clone(), desc: d })
     }
 
     /// Ends the custody; the descriptor may go on.
     pub fn give_back(&mut self, kept: Kept) -> Desc {
-        let index = kept.desc.buf.index() as usize;
-        self.lent[index / 64] &= !(1 << (index % 64));
+        self.lent_in[kept.desc.buf.index() as usize] = 0;
         kept.desc
     }
 }
@@ -175,53 +188,39 @@ impl Kept {
     pub fn bytes(&mut self) -> &mut [u8] {
         let stride = self.region.stride as usize;
         let at = self.desc.buf.index() as usize * stride;
-        // SAFETY: in bounds, as `keep` checked the descriptor. Unique, as the buffer's bit stays set in the only
-        // `Slots` of this region until `give_back` consumes this value.
+        // SAFETY: in bounds, as `keep` checked the descriptor. Unique, as the only `Slots` of this region have the
+        // buffer as kept until `give_back` consumes this value.
         unsafe { std::slice::from_raw_parts_mut(self.region.map.as_ptr().add(at), stride) }
     }
 }
 
-/// The most buffers in one loan.
-pub const MAX_LOAN: usize = 256;
-
 /// Buffers lent for the time of one burst.
 pub struct Loan<'a> {
     region: &'a Region,
-    lent: &'a mut [u64],
-    taken: &'a mut [u32; MAX_LOAN],
-    n: usize,
+    lent_in: &'a mut [u16],
+    number: u16,
 }
 
 impl<'a> Loan<'a> {
     /// The whole buffer of `d`. `None` if the descriptor is wrong, or its buffer is lent already (the same buffer
-    /// came twice), or [`MAX_LOAN`] buffers are lent.
+    /// came twice).
     #[inline]
     pub fn take(&mut self, d: Desc) -> Option<&'a mut [u8]> {
-        let index = d.buf.index();
-        if !self.region.contains(d) || self.n == MAX_LOAN {
+        if !self.region.contains(d) {
             return None;
         }
-        let (word, bit) = (&mut self.lent[index as usize / 64], 1u64 << (index % 64));
-        if *word & bit != 0 {
+        let index = d.buf.index() as usize;
+        let lent_in = &mut self.lent_in[index];
+        if *lent_in == self.number || *lent_in == KEPT {
             return None;
         }
-        *word |= bit;
-        self.taken[self.n] = index;
-        self.n += 1;
-        let (stride, at) = (self.region.stride as usize, index as usize * self.region.stride as usize);
+        *lent_in = self.number;
+        let stride = self.region.stride as usize;
         // SAFETY: in bounds, as `contains` found the index below `count` and the mapping holds `count * stride`
-        // bytes. Unique within this process: the bit was clear, and the `Slots` stay mutably borrowed for `'a`, so
-        // no other loan can begin while the slice lives, even after this one ended. All bytes are valid u8.
-        Some(unsafe { std::slice::from_raw_parts_mut(self.region.map.as_ptr().add(at), stride) })
-    }
-}
-
-impl Drop for Loan<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        for &index in &self.taken[..self.n] {
-            self.lent[index as usize / 64] &= !(1 << (index % 64));
-        }
+        // bytes. Unique within this process: it was neither lent in this loan nor kept, and the `Slots` stay mutably
+        // borrowed for `'a`, so no other loan can begin while the slice lives, even after this one ended. All bytes
+        // are valid u8.
+        Some(unsafe { std::slice::from_raw_parts_mut(self.region.map.as_ptr().add(index * stride), stride) })
     }
 }
 
@@ -253,7 +252,21 @@ mod tests {
         assert!(loan.take(d(0, u16::MAX, u16::MAX)).is_none());
         assert_eq!(loan.take(d(7, 128, 64)).map(|b| b.len()), Some(192));
         assert!(loan.take(d(7, 128, 64)).is_none(), "the same buffer twice");
-        drop(loan);
         assert!(slots.open().take(d(7, 0, 1)).is_some());
+    }
+
+    #[test]
+    fn loans_end_and_custody_lasts_however_many_there_are() {
+        let mut slots = Slots::new(Region::create(8, 64).unwrap());
+        let kept = slots.keep(d(3, 128, 60)).unwrap();
+        assert!(slots.keep(d(3, 128, 60)).is_none());
+        for i in 0..3 * u32::from(u16::MAX) {
+            let mut loan = slots.open();
+            assert!(loan.take(d(5, 0, 1)).is_some(), "loan {i}");
+            assert!(loan.take(d(5, 0, 1)).is_none(), "loan {i}: twice");
+            assert!(loan.take(d(3, 0, 1)).is_none(), "loan {i}: kept");
+        }
+        slots.give_back(kept);
+        assert!(slots.open().take(d(3, 0, 1)).is_some());
     }
 }

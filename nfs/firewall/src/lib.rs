@@ -79,6 +79,10 @@ impl Nf for Firewall {
         }
     }
 
+    fn news(&mut self) -> Option<String> {
+        self.reload.news()
+    }
+
     fn report(&self) -> Option<String> {
         self.reload.words()
     }

@@ -106,6 +106,10 @@ impl Nf for L3fwd {
         }
     }
 
+    fn news(&mut self) -> Option<String> {
+        self.reload.news()
+    }
+
     fn report(&self) -> Option<String> {
         Some(self.describe())
     }

@@ -22,7 +22,7 @@ pub use config::{Args, Passive, Timeouts};
 pub use state::State as LoadBalancer;
 
 use chainline_flowtable::{v4_key, v6_key};
-use chainline_nf::{Burst, Ctx, Env, Error, Field, Footprint, Nf, Packet, Sample, Verdict};
+use chainline_nf::{Burst, Ctx, Env, Error, Field, Footprint, Nf, Packet, Sample, Sharing, Verdict};
 use chainline_packet::{Fragment, flow_hash, parse, proto};
 use directory::To;
 use rewrite::{Place, Side as End, dsr, nat};
@@ -73,6 +73,10 @@ impl Nf for LoadBalancer {
         args: "{\"services\": \"services\", \"flows\": 64, \"flows6\": 64, \"table_size\": 11}",
         files: &[("services", "service web tcp 192.0.2.10 port 80 nat\nbackend 10.0.0.1\n")],
     };
+
+    fn check(args: &Args, _: Sharing) -> Result<(), Error> {
+        args.check().map(|_| ())
+    }
 
     fn new(args: Args, env: &mut Env<'_>) -> Result<Self, Error> {
         Self::new(&args, env)
@@ -129,6 +133,10 @@ impl Nf for LoadBalancer {
         self.v6.table.sweep(now_ns, |_, flow| state::leave(records, flow.backend));
         self.fragments.sweep(now_ns, |_, _| {});
         core.counters.flows.show(&self.v4.table.stats().plus(&self.v6.table.stats()), ctx);
+    }
+
+    fn news(&mut self) -> Option<String> {
+        self.reload.news()
     }
 
     fn report(&self) -> Option<String> {

@@ -15,7 +15,7 @@ pub use config::Args;
 
 use chainline_nf::{
     Access, Burst, Completion, Counter, Ctx, Durable, Env, Errno, Error, Field, File, FileSpec, Footprint, HoldId, Nf,
-    Reason, Sample, Verdict,
+    Reason, Sample, Sharing, Verdict,
 };
 use config::{Filter, OnError, Sync, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -50,8 +50,11 @@ impl Nf for Logger {
     const FOOTPRINT: Option<Footprint> = Footprint::new(&[Field::Frame], &[], &[]);
     const SAMPLE: Sample = Sample { args: "{\"file\": \"log.pcapng\"}", files: &[] };
 
+    fn check(args: &Args, _: Sharing) -> Result<(), Error> {
+        args.check()
+    }
+
     fn new(args: Args, env: &mut Env<'_>) -> Result<Self, Error> {
-        args.check()?;
         let filter = Filter::new(&args.matches)?;
         let path = env.path(&args.file);
         let keep = pcapng::whole_bytes(&path).map_err(|source| Error::Read { path: path.clone(), source })?;

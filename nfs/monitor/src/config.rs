@@ -155,7 +155,11 @@ impl Args {
         }
     }
 
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    /// Checks what types cannot say.
+    pub(crate) fn check(&self, sharing: Sharing) -> Result<(), Error> {
+        self.idle_ns(sharing)?;
+        self.heavy_hitters.as_ref().map_or(Ok(()), HeavyHitters::check)?;
+        self.flow_records.as_ref().map_or(Ok(()), FlowRecords::check)?;
         if !(1..=MAX_HOSTS).contains(&self.hosts) {
             return Err(Error::Args(format!("args.hosts: found {}, expected 1 to {MAX_HOSTS}", self.hosts)));
         }

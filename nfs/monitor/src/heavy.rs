@@ -140,7 +140,6 @@ pub(crate) struct Heavy {
 
 impl Heavy {
     pub fn new(args: &HeavyHitters) -> Result<Self, Error> {
-        args.check()?;
         let counts = SpaceSaving::new((PRECISION / args.share).ceil() as u32)?;
         Ok(Self { counts, keys: Keys::new(), weights: Box::new([0; MAX_BURST]), args: args.clone() })
     }

@@ -2,6 +2,7 @@
 //! one after the other (RFC 5655 §4). Everything is big-endian.
 
 use crate::records::{End, Flow};
+use std::collections::BTreeMap;
 
 /// The longest message: what a network could carry unfragmented, so that collectors that take files as they would take
 /// datagrams are content.
@@ -9,11 +10,16 @@ pub(crate) const MESSAGE_BYTES: usize = 1420;
 /// The most bytes of a record, set headers included.
 pub(crate) const RECORD_BYTES: usize = 96;
 
-const VERSION: u16 = 10;
-const HEADER: usize = 16;
+pub(crate) const VERSION: u16 = 10;
+/// Bytes of a message's header.
+pub(crate) const HEADER: usize = 16;
 const SET_HEADER: usize = 4;
 /// The set of templates (RFC 7011 §3.3.2).
 const TEMPLATES: u16 = 2;
+/// Sets from here on are of data, of the template of that number.
+const DATA: u16 = 256;
+/// A field that says its length itself (RFC 7011 §7).
+const VARIABLE: u16 = 65_535;
 const V4: u16 = 256;
 const V6: u16 = 257;
 
@@ -53,13 +59,13 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// For an observation domain.
-    pub fn new(domain: u32) -> Self {
-        Self { bytes: Box::new([0; MESSAGE_BYTES]), len: HEADER, set: None, records: 0, sequence: 0, domain }
+    /// For an observation domain that has had `sequence` data records.
+    pub fn new(domain: u32, sequence: u32) -> Self {
+        Self { bytes: Box::new([0; MESSAGE_BYTES]), len: HEADER, set: None, records: 0, sequence, domain }
     }
 
     /// The message that a file begins with: what records are made of.
-    pub fn templates(domain: u32) -> Vec<u8> {
+    pub fn templates(domain: u32, sequence: u32) -> Vec<u8> {
         let template = |id: u16, addresses: &[(u16, u16)]| {
             let fields: Vec<_> = addresses.iter().chain(&COMMON).flat_map(|(id, size)| [*id, *size]).collect();
             [vec![id, fields.len() as u16 / 2], fields].concat()
@@ -71,7 +77,8 @@ impl Message {
         message.extend(VERSION.to_be_bytes());
         message.extend((HEADER as u16 + set_len).to_be_bytes());
         // When the templates were made is nobody's concern: RFC 5655 §8.4 has export times for that of records.
-        message.extend([0; 8]);
+        message.extend([0; 4]);
+        message.extend(sequence.to_be_bytes());
         message.extend(domain.to_be_bytes());
         message.extend(TEMPLATES.to_be_bytes());
         message.extend(set_len.to_be_bytes());
@@ -155,4 +162,69 @@ impl Message {
 /// A flow's template and the size of its record.
 fn form(key: &[u8; 48]) -> (u16, usize) {
     if key[37] == 4 { (V4, RECORD4) } else { (V6, RECORD6) }
+}
+
+/// What a message's header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    /// Of the message, header included.
+    pub len: u16,
+    pub sequence: u32,
+    pub domain: u32,
+}
+
+impl Header {
+    /// `None` if these bytes begin no message.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let len = word(bytes, 2)?;
+        let long = |at: usize| Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
+        let header = Self { len, sequence: long(8)?, domain: long(12)? };
+        (word(bytes, 0)? == VERSION && usize::from(len) >= HEADER).then_some(header)
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..)?.first_chunk().map(|b| u16::from_be_bytes(*b))
+}
+
+/// The data records of a whole message. `sizes` has the bytes of a record by template, and learns those of the message.
+/// `None` if it cannot tell: no such template, or one of fields without a size.
+pub(crate) fn data_records(message: &[u8], sizes: &mut BTreeMap<u16, usize>) -> Option<u32> {
+    let (mut at, mut records) = (HEADER, 0);
+    while at < message.len() {
+        let (id, len) = (word(message, at)?, usize::from(word(message, at + 2)?));
+        let set = message.get(at + SET_HEADER..at + len)?;
+        match id {
+            TEMPLATES => learn(set, sizes)?,
+            // What is behind the last record is padding.
+            DATA.. => records += u32::try_from(set.len() / sizes.get(&id)?).ok()?,
+            _ => {}
+        }
+        at += len;
+    }
+    Some(records)
+}
+
+/// The sizes of the records of a set of templates.
+fn learn(set: &[u8], sizes: &mut BTreeMap<u16, usize>) -> Option<()> {
+    let mut at = 0;
+    while at + SET_HEADER <= set.len() {
+        let (id, fields) = (word(set, at)?, word(set, at + 2)?);
+        at += SET_HEADER;
+        let mut size = 0;
+        for _ in 0..fields {
+            let (element, len) = (word(set, at)?, word(set, at + 2)?);
+            // With an enterprise's number behind it.
+            at += if element & 0x8000 == 0 { 4 } else { 8 };
+            size += usize::from(len);
+            if len == VARIABLE {
+                return None;
+            }
+        }
+        if size == 0 {
+            return None;
+        }
+        sizes.insert(id, size);
+    }
+    Some(())
 }

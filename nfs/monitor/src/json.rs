@@ -7,6 +7,9 @@ use std::net::{IpAddr, Ipv4Addr};
 /// The most bytes of a line.
 pub(crate) const LINE_BYTES: usize = 420;
 
+/// What each line begins with.
+pub(crate) const START: &str = "{\"src\":\"";
+
 /// A line and its length. `key` is [`chainline_flowtable::v6_key`]'s; times are start and end in milliseconds since 1970.
 pub(crate) fn line(key: &[u8; 48], flow: &Flow, times_ms: (u64, u64), end: End) -> ([u8; LINE_BYTES], usize) {
     let address = |at: usize| -> IpAddr {

@@ -13,13 +13,14 @@ mod heavy;
 mod ipfix;
 mod json;
 mod records;
+mod resume;
 mod shared;
 mod state;
 
 pub use config::{Args, By, FlowRecords, HeavyHitters, Of};
 pub use state::State as Monitor;
 
-use chainline_nf::{Burst, Completion, Ctx, Env, Error, Field, Footprint, Nf, Sample, SharedCounts};
+use chainline_nf::{Burst, Completion, Ctx, Env, Error, Field, Footprint, Nf, Sample, SharedCounts, Sharing};
 use chainline_packet::parse;
 use state::State;
 
@@ -54,6 +55,10 @@ impl Nf for Monitor {
         args: "{\"hosts\": 64, \"heavy_hitters\": {\"share\": 0.5}, \"flow_records\": {\"json\": \"flows.json\", \"flows\": 64}}",
         files: &[],
     };
+
+    fn check(args: &Args, sharing: Sharing) -> Result<(), Error> {
+        args.check(sharing)
+    }
 
     fn new(args: Args, env: &mut Env<'_>) -> Result<Self, Error> {
         Self::new(&args, env)

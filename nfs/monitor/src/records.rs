@@ -3,10 +3,10 @@
 
 use crate::config::FlowRecords;
 use crate::ipfix::Message;
-use crate::json;
+use crate::{json, resume};
 use chainline_flowtable::{self as flowtable, Class, Config, FlowTable, Inserted, Keys, OnFull, Position, v6_key};
 use chainline_nf::storage::MAX_BATCH_BYTES;
-use chainline_nf::{Completion, Counter, Ctx, Durable, Env, Error, File, FileSpec, MAX_BURST};
+use chainline_nf::{Access, Completion, Counter, Ctx, Durable, Env, Error, File, FileSpec, MAX_BURST};
 use chainline_packet::{Fragment, Layers, proto};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -66,7 +66,6 @@ struct Output {
 
 impl Records {
     pub fn new(args: &FlowRecords, env: &mut Env<'_>) -> Result<Self, Error> {
-        args.check()?;
         let config = Config {
             capacity: args.flows,
             timeouts_ms: &[u64::from(args.idle_s) * 1000],
@@ -78,9 +77,12 @@ impl Records {
         let buffer = |record: usize| (args.flows as usize * record + (256 << 10)).min(MAX_BATCH_BYTES as usize) as u32;
         let ipfix = match &args.ipfix {
             Some(path) => {
-                let message = Message::new(args.domain);
+                let path = env.path(path);
+                let resume::Resumed { keep, sequence } = resume::ipfix(&path, args.domain)?;
+                let message = Message::new(args.domain, sequence);
                 let spec = FileSpec {
-                    head: Message::templates(args.domain),
+                    access: Access::Append { keep },
+                    head: Message::templates(args.domain, sequence),
                     batch_bytes: buffer(crate::ipfix::RECORD_BYTES),
                     packet_bytes: crate::ipfix::MESSAGE_BYTES as u32,
                     durable: Durable::AtEnd,
@@ -92,7 +94,9 @@ impl Records {
         };
         let json = match &args.json {
             Some(path) => {
+                let path = env.path(path);
                 let spec = FileSpec {
+                    access: Access::Append { keep: resume::lines(&path)? },
                     batch_bytes: buffer(json::LINE_BYTES),
                     packet_bytes: json::LINE_BYTES as u32,
                     durable: Durable::AtEnd,

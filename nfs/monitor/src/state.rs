@@ -64,7 +64,6 @@ pub(crate) struct Pending {
 
 impl State {
     pub(crate) fn new(args: &Args, env: &mut Env<'_>) -> Result<Self, Error> {
-        args.check()?;
         let idle_ns = args.idle_ns(env.sharing())?;
         let shared = match env.sharing() {
             Sharing::Private => None,

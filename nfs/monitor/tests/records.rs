@@ -196,6 +196,69 @@ fn ipfix_is_read(path: &Path, ipfix: &[u8], records: &[Value]) {
     assert!(read == expected, "{}: {} records, tshark reads {}", path.display(), expected.len(), read.len());
 }
 
+/// What a file has when its writer was killed at any point goes on: whole records, numbers without a gap.
+#[test]
+fn a_torn_file_goes_on() {
+    let dir = Dir::new();
+    let args = || json!({"flow_records": {"json": "f", "ipfix": "g", "domain": 7}});
+    // 100 flows more each time: templates, and records in five messages; and as many lines.
+    let run = |n: u32| {
+        let mut host = Host::in_dir(args(), &dir.0);
+        host.play(u64::from(n), &mut (0..100).map(|i| udp(n * 100 + i, 7, 0)).collect::<Vec<_>>());
+        host.tick(u64::from(n), true);
+        (host.file(0).to_vec(), host.file(1).to_vec(), host.lines(1))
+    };
+    let (ipfix, lines, records) = run(0);
+    assert_eq!(records.len(), 100);
+    let mut seen_lens = std::collections::BTreeSet::new();
+    for cut in (0..ipfix.len()).step_by(97).chain([ipfix.len()]) {
+        std::fs::write(dir.0.join("g"), &ipfix[..cut]).unwrap();
+        std::fs::write(dir.0.join("f"), &lines[..cut.min(lines.len())]).unwrap();
+        let (again, _, records) = run(1);
+        let kept = cut.min(lines.len());
+        let kept = lines[..kept].iter().filter(|b| **b == b'\n').count();
+        assert_eq!(records.len(), kept + 100, "{cut}");
+        let starts = sequence(&again);
+        let whole = sequence(&ipfix[..cut]).len();
+        // Templates, then messages of data; each begins where those before it ended.
+        assert_eq!(starts.len(), whole + 6, "{cut}");
+        seen_lens.insert(starts.len());
+        if cut % 7 == 0 || cut == ipfix.len() {
+            tshark_has_no_complaint(&dir.0.join("again"), &again);
+        }
+    }
+    assert_eq!(seen_lens.len(), 7, "{seen_lens:?}");
+}
+
+/// The sequence numbers of whole messages, each of which must be the number of records before.
+fn sequence(ipfix: &[u8]) -> Vec<u32> {
+    let (mut at, mut records, mut all) = (0, 0, Vec::new());
+    let word = |at: usize| usize::from(u16::from_be_bytes([ipfix[at], ipfix[at + 1]]));
+    while ipfix.len() >= at + 16 && ipfix.len() >= at + word(at + 2) {
+        let number = u32::from_be_bytes(ipfix[at + 8..at + 12].try_into().unwrap());
+        assert_eq!((number, word(at)), (records, 10), "message {} at {at}", all.len());
+        all.push(number);
+        // All are IPv4: 59 bytes.
+        if word(at + 16) == 256 {
+            records += (word(at + 18) as u32 - 4) / 59;
+        }
+        at += word(at + 2);
+    }
+    all
+}
+
+fn tshark_has_no_complaint(path: &Path, ipfix: &[u8]) {
+    std::fs::write(path, ipfix).unwrap();
+    let out = Command::new("tshark")
+        .args(["-n", "-T", "fields", "-e", "_ws.expert.message", "-e", "_ws.malformed", "-r"])
+        .arg(path)
+        .output();
+    let Ok(out) = out else { return println!("skipped: tshark is not installed") };
+    let text = String::from_utf8(out.stdout).unwrap();
+    assert!(out.status.success() && text.trim().is_empty(), "{text}{}", String::from_utf8_lossy(&out.stderr));
+    assert_eq!(text.lines().count(), sequence(ipfix).len());
+}
+
 /// All fields of an IPv4 and an IPv6 record, as tshark reads them.
 #[test]
 fn tshark_reads_all_fields() {

@@ -22,7 +22,7 @@ pub use config::{Args, Blocks, Filter, Pooling, Ports, Reuse, Timeouts};
 pub use state::State as Nat;
 
 use chainline_flowtable::{Position, v4_key};
-use chainline_nf::{Burst, Ctx, Env, Error, Field, Footprint, Nf, Packet, Reason, Sample, Verdict};
+use chainline_nf::{Burst, Ctx, Env, Error, Field, Footprint, Nf, Packet, Reason, Sample, Sharing, Verdict};
 use chainline_packet::{Fragment, Layers, parse, proto};
 use rewrite::{Icmp, Place, Side, endpoint, query_flow};
 use state::{State, Way};
@@ -70,6 +70,10 @@ impl Nf for Nat {
         args: "{\"inside\": [\"10.0.0.0/8\"], \"pool\": [\"198.51.100.1\"], \"flows\": 64, \"subscribers\": 64}",
         files: &[],
     };
+
+    fn check(args: &Args, _: Sharing) -> Result<(), Error> {
+        args.check().map(|_| ())
+    }
 
     fn new(args: Args, env: &mut Env<'_>) -> Result<Self, Error> {
         Self::new(&args, env)

@@ -1,6 +1,7 @@
 //! A meter for each flow: which, and when it starts.
 
 use crate::config::{Args, Listed, idle_ms};
+use crate::state::Set;
 use chainline_dpdk::meter::{Item, Meters};
 use chainline_flowtable::{Class, Config, Counters, FlowTable, Inserted, Keys, OnFull, Stats, v4_key, v6_key};
 use chainline_nf::{Ctx, Error};
@@ -21,9 +22,35 @@ struct Side<const N: usize> {
 pub(crate) struct Flows {
     v4: Side<16>,
     v6: Side<48>,
+    /// After so long without a packet all buckets of a flow are full.
+    idle_ms: u64,
     counters: Counters,
     /// What the tables before this one counted.
     before: Stats,
+    /// As long as its flows may come back.
+    previous: Option<Box<Previous>>,
+}
+
+/// What was in force before the classes were changed: flows that come back go on with the buckets that they had, if their
+/// class stayed as it was. They are taken over one by one, when they come, so that a change does not hold up packets.
+struct Previous {
+    set: Set,
+    /// By class now: which it was then.
+    classes: Vec<Option<u8>>,
+    /// Then all buckets are full, as those of new flows.
+    until_ns: u64,
+}
+
+impl Previous {
+    /// The meters, and which of them was the flow's with this key of now.
+    fn meter<const N: usize>(&self, key: &[u8; N], side: fn(&Flows) -> &Side<N>) -> Option<(&Meters, u32)> {
+        let side = side(self.set.flows.as_ref()?);
+        let mut key = *key;
+        let class = key.get_mut(Side::<N>::CLASS)?;
+        *class = (*self.classes.get(usize::from(*class))?)?;
+        let at = side.table.find_one(&key)?;
+        Some((&self.set.meters, (side.first + at.index()) as u32))
+    }
 }
 
 /// The meters, the burst's packets, and how many of these have been coloured.
@@ -35,7 +62,23 @@ impl Flows {
         let idle_ms = idle_ms(listed)?;
         let v4 = Side::new(args.flows, classes, idle_ms, args.on_full)?;
         let v6 = Side::new(args.flows6, classes + v4.table.positions(), idle_ms, args.on_full)?;
-        Ok(Self { v4, v6, counters, before: Stats::default() })
+        Ok(Self { v4, v6, idle_ms, counters, before: Stats::default(), previous: None })
+    }
+
+    /// Goes on from a set, where each class was the one that `classes` says; returns one that is of no use any more.
+    pub fn go_on(&mut self, mut set: Set, classes: Vec<Option<u8>>, now_ns: u64) -> Option<Set> {
+        let Some(flows) = set.flows.as_mut().filter(|_| classes.iter().any(Option::is_some)) else {
+            return Some(set);
+        };
+        let older = flows.previous.take().map(|p| p.set);
+        let until_ns = now_ns.saturating_add(flows.idle_ms.saturating_mul(1_000_000));
+        self.previous = Some(Box::new(Previous { set, classes, until_ns }));
+        older
+    }
+
+    /// The set before this one, when none of its flows will be taken over any more.
+    pub fn let_go(&mut self, now_ns: u64) -> Option<Set> {
+        self.previous.take_if(|p| now_ns >= p.until_ns).map(|p| p.set)
     }
 
     /// Counts on from what the tables before this one counted.
@@ -77,12 +120,12 @@ impl Flows {
         match flow.version() {
             4 => {
                 let mut key = v4_key(flow);
-                key[14] = class;
+                key[Side::<16>::CLASS] = class;
                 self.v4.keys.push(0, key);
             }
             _ => {
                 let mut key = v6_key(flow);
-                key[40] = class;
+                key[Side::<48>::CLASS] = class;
                 self.v6.keys.push(0, key);
             }
         }
@@ -95,10 +138,16 @@ impl Flows {
         self.v6.look_up(now_ns, meters);
     }
 
-    /// The meter of the next packet of this IP version, in the order of [`Flows::push`]; a new flow gets a full one.
+    /// The meter of the next packet of this IP version, in the order of [`Flows::push`]; a new flow gets a full one, or that
+    /// which it had.
     #[inline]
     pub fn meter(&mut self, version: u8, profile: u8, metering: Metering<'_>) -> Option<u32> {
-        if version == 4 { self.v4.meter(profile, metering) } else { self.v6.meter(profile, metering) }
+        let previous = &self.previous;
+        if version == 4 {
+            self.v4.meter(profile, metering, previous, |flows| &flows.v4)
+        } else {
+            self.v6.meter(profile, metering, previous, |flows| &flows.v6)
+        }
     }
 
     /// Whether packets of flows without room are dropped.
@@ -126,6 +175,9 @@ impl Flows {
 }
 
 impl<const N: usize> Side<N> {
+    /// Where the class stands in a key.
+    const CLASS: usize = if N == 16 { 14 } else { 40 };
+
     fn new(capacity: u32, first: usize, idle_ms: u64, on_full: OnFull) -> Result<Self, Error> {
         let config = Config { capacity, timeouts_ms: &[idle_ms], on_full };
         let table = FlowTable::new(&config).map_err(|e| Error::Library(format!("policer: {e}")))?;
@@ -147,19 +199,31 @@ impl<const N: usize> Side<N> {
     }
 
     #[inline]
-    fn meter(&mut self, profile: u8, metering: Metering<'_>) -> Option<u32> {
+    fn meter(
+        &mut self,
+        profile: u8,
+        metering: Metering<'_>,
+        previous: &Option<Box<Previous>>,
+        side: fn(&Flows) -> &Self,
+    ) -> Option<u32> {
         let i = self.next;
         self.next += 1;
         let at = match self.table.get(&self.keys, i) {
             Some((at, ())) => at.index(),
-            None => self.admit(i, profile, metering)?,
+            None => self.admit(i, profile, metering, |key| previous.as_ref()?.meter(key, side))?,
         };
         Some((self.first + at) as u32)
     }
 
-    /// A new flow.
+    /// A new flow, or one that was there before the classes were changed.
     #[cold]
-    fn admit(&mut self, i: usize, profile: u8, (meters, items, coloured): Metering<'_>) -> Option<usize> {
+    fn admit<'a>(
+        &mut self,
+        i: usize,
+        profile: u8,
+        (meters, items, coloured): Metering<'_>,
+        before: impl FnOnce(&[u8; N]) -> Option<(&'a Meters, u32)>,
+    ) -> Option<usize> {
         // A full table may give it the position of a flow that has packets in this burst: these go first.
         if self.table.len() >= self.capacity {
             meters.colour(items.get_mut(*coloured..).unwrap_or_default());
@@ -167,7 +231,11 @@ impl<const N: usize> Side<N> {
         }
         match self.table.insert(self.keys.key(i), Class(0), (), |_, ()| {}) {
             Inserted::New(at) => {
-                meters.start((self.first + at.index()) as u32, profile);
+                let meter = (self.first + at.index()) as u32;
+                match before(self.keys.key(i)) {
+                    Some((old, old_meter)) => meters.take(meter, old, old_meter),
+                    None => meters.start(meter, profile),
+                }
                 Some(at.index())
             }
             Inserted::There(at) => Some(at.index()),

@@ -21,7 +21,7 @@ pub use config::{Action, Args, Aware, ClassArgs, MeterArgs, Per, ShaperArgs};
 pub use state::State as Policer;
 
 use chainline_dpdk::meter::Item;
-use chainline_nf::{Burst, Ctx, Env, Error, Field, Footprint, Nf, Sample, Verdict};
+use chainline_nf::{Burst, Ctx, Env, Error, Field, Footprint, Nf, Sample, Sharing, Verdict};
 use chainline_packet::{ether, parse};
 use state::{Act, Does, Head, UNMATCHED};
 
@@ -55,6 +55,10 @@ impl Nf for Policer {
         files: &[],
     };
 
+    fn check(args: &Args, _: Sharing) -> Result<(), Error> {
+        args.check()
+    }
+
     fn new(args: Args, env: &mut Env<'_>) -> Result<Self, Error> {
         Self::new(&args, env)
     }
@@ -75,9 +79,13 @@ impl Nf for Policer {
 
     fn tick(&mut self, ctx: &mut Ctx<'_>) {
         if let Some(mut new) = self.reload.look(ctx) {
-            new.take_over(&mut self.set, ctx);
+            let classes = new.take_over(&mut self.set, ctx);
             let old = std::mem::replace(&mut self.set, new);
-            self.reload.retire(old);
+            let gone = match &mut self.set.flows {
+                Some(flows) => flows.go_on(old, classes, ctx.now_ns()),
+                None => Some(old),
+            };
+            gone.into_iter().for_each(|set| self.reload.retire(set));
         }
         for shaper in &mut self.set.shapers {
             shaper.serve(ctx);
@@ -85,7 +93,12 @@ impl Nf for Policer {
         if let Some(flows) = &mut self.set.flows {
             flows.sweep(ctx.now_ns());
             flows.show(ctx);
+            flows.let_go(ctx.now_ns()).into_iter().for_each(|set| self.reload.retire(set));
         }
+    }
+
+    fn news(&mut self) -> Option<String> {
+        self.reload.news()
     }
 
     fn report(&self) -> Option<String> {

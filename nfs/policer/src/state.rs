@@ -86,6 +86,8 @@ pub(crate) struct Set {
     pub classifier: Option<Classifier>,
     pub classes: Vec<Class>,
     pub meters: Meters,
+    /// By profile.
+    models: Vec<Model>,
     pub shapers: Vec<Shaper>,
     /// Absent without a class that meters flows.
     pub flows: Option<Flows>,
@@ -124,7 +126,6 @@ struct Tallies {
 
 impl State {
     pub(crate) fn new(args: &Args, env: &mut Env<'_>) -> Result<Self, Error> {
-        args.check()?;
         let path = args.classes_file.as_ref().map(|file| env.path(file));
         let mut reload = Reload::new(env, "classes", path.clone(), args.reload_s);
         let listed = args.listed(path.as_deref())?;
@@ -205,11 +206,13 @@ impl Set {
         let per_flow = tallies.flows.filter(|_| classes.iter().any(|c| matches!(c.does, Does::MeterFlow(_))));
         let flows = per_flow.map(|counters| Flows::new(args, listed, models.len(), counters)).transpose()?;
         let meters = new_meters(&models, flows.as_ref())?;
-        Ok(Self { classifier, classes, meters, shapers, flows, flows_before: Stats::default() })
+        Ok(Self { classifier, classes, meters, models, shapers, flows, flows_before: Stats::default() })
     }
 
-    /// Takes the place of `old`: packets that it holds stay held, or go on where there is no shaper any more.
-    pub fn take_over(&mut self, old: &mut Self, ctx: &mut Ctx<'_>) {
+    /// Takes the place of `old`: meters that stay as they are keep their buckets, and packets that it holds stay held, or
+    /// go on where there is no shaper any more. Returns which class of `old` each class goes on from flow by flow.
+    pub fn take_over(&mut self, old: &mut Self, ctx: &mut Ctx<'_>) -> Vec<Option<u8>> {
+        let flows = (0..self.classes.len()).map(|i| self.go_on(i, old)).collect();
         for class in &old.classes {
             let Does::Shape(i) = class.does else { continue };
             let Some(shaper) = old.shapers.get_mut(usize::from(i)) else { continue };
@@ -229,6 +232,27 @@ impl Set {
             (None, Some(old)) => old.show_none(ctx),
             (None, None) => {}
         }
+        flows
+    }
+
+    /// The meter of class `i` goes on from that of `old`, if it is the same. Of meters for flows only their time does, and
+    /// the class is returned.
+    fn go_on(&mut self, i: usize, old: &Self) -> Option<u8> {
+        let class = self.classes.get(i)?;
+        let before = old.classes.iter().position(|c| c.name == class.name)?;
+        let profiles = match (class.does, old.classes.get(before)?.does) {
+            (Does::Meter(new), Does::Meter(old)) | (Does::MeterFlow(new), Does::MeterFlow(old)) => (new, old),
+            _ => return None,
+        };
+        if self.models.get(usize::from(profiles.0)) != old.models.get(usize::from(profiles.1)) {
+            return None;
+        }
+        self.meters.go_on(profiles.0, &old.meters, profiles.1);
+        if matches!(class.does, Does::MeterFlow(_)) {
+            return Some(before as u8);
+        }
+        self.meters.take(profiles.0.into(), &old.meters, profiles.1.into());
+        None
     }
 }
 

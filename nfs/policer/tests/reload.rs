@@ -9,7 +9,7 @@ use chainline_nf::{Burst, Ctx, Decoded, Env, HoldId, Holds, Packet, PacketMeta, 
 use serde_json::json;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use support::{Folder, Host, ipv4, l4};
+use support::{Folder, Host, ipv4, ipv6, l4};
 
 const MS: u64 = 1_000_000;
 
@@ -55,6 +55,45 @@ fn new_classes_take_the_place_of_old_ones() {
     let now_ms = host.until_reloaded(now_ms);
     assert_eq!(outcomes(&mut host, now_ms), ["next"; 5]);
     assert_eq!(["flows", "flows_added"].map(|c| host.counter(c)), [2, 5]);
+}
+
+/// A change gives nobody whose class stays a burst for nothing.
+#[test]
+fn buckets_stay_as_they_are() {
+    let class = |name: &str, lines: &str, cbs: u32| {
+        format!("class {name}\n{lines}srtcm cir_bytes_s 1 cbs_bytes {cbs} ebs_bytes 0\nred drop\n")
+    };
+    let (udp_1, flows) = ("match proto udp dst_ports 1\n", "match proto udp dst_ports 2-4\nper flow\n");
+    let folder = Folder::new();
+    let (one, two) = (class("one", udp_1, 80), |cbs| class("two", flows, cbs));
+    let old = one.clone() + &two(40);
+    folder.write("classes", &old);
+    let mut host = folder.host(&nf_policer::KIND, json!({"classes_file": "classes", "flows": 64, "flows6": 64}));
+    // To port 1, and of two flows of both IP versions, to ports 2 and 3.
+    let v6 = |port| ipv6(1, 2, 17, 9, &l4(17, 1000, port));
+    let play = |host: &mut Host, now_ms: u64| {
+        let mut frames = [udp(1), udp(1), udp(1), udp(2), udp(2), v6(3), v6(3)];
+        host.play(now_ms * MS, &mut frames).iter().filter(|v| **v == "next").count()
+    };
+    // An IPv6 packet is 60 bytes: too long for these buckets.
+    assert_eq!((play(&mut host, 0), play(&mut host, 0)), (3, 0));
+    // Another class before them, and the same two: nothing came in the seconds since. A new flow has its own.
+    let more = class("more", "match proto udp dst_ports 9\n", 40) + &old;
+    folder.write("classes", &more);
+    let now_ms = host.until_reloaded(0);
+    assert_eq!(play(&mut host, now_ms), 0);
+    assert_eq!(host.play(now_ms * MS, &mut [udp(4), udp(4)]), ["next", "two_red"]);
+    assert_eq!(["one_green", "one_red", "two_green"].map(|c| host.counter(c)), [2, 7, 2]);
+    // With another bucket for the flows they begin anew, and port 1 does not.
+    folder.write("classes", &(one.clone() + &two(60)));
+    let now_ms = host.until_reloaded(now_ms);
+    assert_eq!(play(&mut host, now_ms), 2);
+    // The other way round; and full again when they would have been: 60 bytes at one a second.
+    folder.write("classes", &(two(60) + &one));
+    let now_ms = host.until_reloaded(now_ms);
+    assert_eq!(host.play(now_ms * MS, &mut [udp(2), udp(1), v6(3)]), ["two_red", "one_red", "two_red"]);
+    host.tick((now_ms + 61_000) * MS);
+    assert_eq!(play(&mut host, now_ms + 61_000), 3);
 }
 
 #[test]

@@ -24,7 +24,7 @@ mod state;
 pub use config::{Args, IcmpErrors, Interface, Neighbour};
 pub use state::State as Router;
 
-use chainline_nf::{Burst, Ctx, Env, Error, Field, Footprint, Nf, Packet, Sample, Scope, State, Verdict};
+use chainline_nf::{Burst, Ctx, Env, Error, Field, Footprint, Nf, Packet, Sample, Scope, Sharing, State, Verdict};
 use chainline_packet::{Layers, Malformed, checksum, ether, ipv4, parse};
 use fib::Hop;
 
@@ -69,6 +69,10 @@ impl Nf for Router {
                \"next\": [0]}]}",
         files: &[],
     };
+
+    fn check(args: &Args, _: Sharing) -> Result<(), Error> {
+        args.check().map(|_| ())
+    }
 
     fn new(args: Args, env: &mut Env<'_>) -> Result<Self, Error> {
         Self::new(&args, env)
@@ -131,6 +135,10 @@ impl Nf for Router {
             let old = std::mem::replace(&mut self.core.fib, new);
             self.reload.retire(old);
         }
+    }
+
+    fn news(&mut self) -> Option<String> {
+        self.reload.news()
     }
 
     fn report(&self) -> Option<String> {

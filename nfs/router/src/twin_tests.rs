@@ -1,25 +1,12 @@
 //! The fast path and its plain twin in `rare` do the same.
 
 use super::*;
-use chainline_nf::{HoldId, Holds, PacketMeta};
+use chainline_nf::PacketMeta;
+use chainline_nf::testing::NoHolds;
 use proptest::prelude::*;
 use serde_json::json;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-struct NoHolds;
-
-impl Holds for NoHolds {
-    fn reserve(&mut self) -> Option<HoldId> {
-        None
-    }
-    fn with(&mut self, _: HoldId, _: &mut dyn FnMut(&mut Packet<'_>)) -> bool {
-        false
-    }
-    fn release(&mut self, _: HoldId, _: Verdict) -> bool {
-        false
-    }
-}
 
 fn router() -> (Router, Vec<AtomicU64>) {
     let args = json!({

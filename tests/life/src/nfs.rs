@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 pub fn build(kind: &str, args: Value, env: &mut Env<'_>) -> Result<Box<dyn NfObject>, Error> {
     let all = [
         Kind::of::<Pass>(),
+        Kind::of::<Chatty>(),
         Kind::of::<Fault>(),
         Kind::of::<Hold>(),
         Kind::of::<Split>(),
@@ -21,6 +22,7 @@ pub fn build(kind: &str, args: Value, env: &mut Env<'_>) -> Result<Box<dyn NfObj
         Kind::of::<crate::logs::Dying>(),
         Kind::of::<crate::tally::Tally>(),
         nf_logger::KIND,
+        nf_monitor::KIND,
     ];
     let registry = Registry::new(all);
     let kind = registry.get(kind).ok_or_else(|| Error::Library(format!("no kind {kind:?}")))?;
@@ -43,6 +45,29 @@ impl Nf for Pass {
         Ok(Self)
     }
     fn process(&mut self, _: &mut Burst<'_>, _: &mut Ctx<'_>) {}
+}
+
+/// Has something to say after each tick, and a way with terminals.
+struct Chatty(u64);
+
+impl Nf for Chatty {
+    const KIND: &'static str = "chatty";
+    const ABOUT: &'static str = "talks all the time";
+    type Args = NoArgs;
+
+    fn new(_: NoArgs, _: &mut Env<'_>) -> Result<Self, Error> {
+        Ok(Self(0))
+    }
+    fn process(&mut self, _: &mut Burst<'_>, _: &mut Ctx<'_>) {}
+    fn tick(&mut self, _: &mut Ctx<'_>) {
+        self.0 += 1;
+    }
+    fn news(&mut self) -> Option<String> {
+        Some(format!("news {}\x1b[2J\n{}", self.0, "x".repeat(100_000)))
+    }
+    fn report(&self) -> Option<String> {
+        Some(self.0.to_string())
+    }
 }
 
 /// Lets packets pass until its script says that this life is over.

@@ -208,3 +208,39 @@ fn mute_after_a_restart() {
     frames::assert_same(&sent, &frames::read(&scene.join("out.pcap")));
     assert_eq!(processes::nfs_of(std::process::id()), []);
 }
+
+/// Who talks without end is heard a few times, on one line each, and nobody waits for it.
+#[test]
+fn who_talks_without_end_is_heard_now_and_then() {
+    let scene = Scene::new(HOST);
+    let spec = "
+  defaults: {isolation: fused}
+  ports:
+    in: {generator: {frame_bytes: 64, flows: 9, rate: 100kpps, lossless: true}}
+    out: {sink: {}}
+  nfs: {a: {kind: pass}, talks: {kind: chatty}}
+  chains: [{name: all, path: [in, a, talks, out]}]
+";
+    // Long enough for many times as much.
+    let (mut heard, mut intervals) = (0, 0);
+    let report = scene.run(
+        spec,
+        &mut Watch(|seen: Seen<'_>| match seen {
+            Seen::Happened(_) => heard += 1,
+            Seen::Interval(_) if heard >= 8 => {
+                intervals += 1;
+                if intervals == 100 {
+                    stop();
+                }
+            }
+            _ => {}
+        }),
+    );
+    assert_lossless(&report, "all");
+    let ticks: u64 = report.nfs["talks"].report.as_ref().unwrap().parse().unwrap();
+    let heard: Vec<_> = report.happenings.iter().filter(|h| h.what.starts_with("talks: news ")).collect();
+    // Eight at once, and one each ten seconds; it says something each ten milliseconds.
+    let most = 9 + report.duration_s as usize / 10;
+    assert!((8..=most).contains(&heard.len()) && ticks > heard.len() as u64, "{ticks}: {}", shown(&report));
+    assert!(heard.iter().all(|h| h.what.len() < 1100 && !h.what.contains(char::is_control)), "{}", shown(&report));
+}

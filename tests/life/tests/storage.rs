@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use life_tests::scene::{assert_lossless, assert_settled, shown, silent, stop};
-use life_tests::{Scene, Seen, Watch, frames};
+use life_tests::{Scene, Seen, Watch, frames, processes};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -160,6 +160,58 @@ fn killed_while_packets_wait_for_the_disk() {
     let logged = frames::read(&scene.join("log.pcapng")).len() as u64;
     assert!((dies.transmitted..=COUNT).contains(&logged), "{logged}: {}", shown(&report));
     assert_eq!(frames::read(&scene.join("other.pcapng")).len() as u64, COUNT);
+}
+
+/// Flow records of an NF that is killed again and again: what was half written is cut off, and the messages' numbers are
+/// those of the records in the file, without a gap.
+#[test]
+fn flow_records_go_on_after_a_kill() {
+    const KILLS: u64 = 3;
+    let scene = Scene::new(HOST);
+    // Nearly each packet is of a flow that is not known any more.
+    let spec = "
+  ports: {in: {generator: {frame_bytes: 64, flows: 5000, rate: 20kpps, lossless: true}}, out: {sink: {}}}
+  nfs: {mon: {kind: monitor, args: {flow_records: {ipfix: flows.ipfix, json: flows.json, flows: 64}}}}
+  chains: [{name: all, path: [in, mon, out]}]
+";
+    let (mut kills, mut again, mut enough) = (0, 0, 20_000);
+    let path = scene.join("flows.ipfix");
+    let report = scene.run(
+        spec,
+        &mut Watch(|seen: Seen<'_>| match seen {
+            Seen::Happened(h) if h.what == "runs again" => again += 1,
+            Seen::Interval(_) if kills == again => {
+                let len = std::fs::metadata(&path).map_or(0, |m| m.len());
+                if len >= enough && kills == KILLS {
+                    stop();
+                } else if len >= enough && processes::kill("mon") {
+                    (kills, enough) = (kills + 1, len + 20_000);
+                }
+            }
+            _ => {}
+        }),
+    );
+    assert_eq!((report.nfs["mon"].restarts, report.ledger.balanced), (KILLS, true), "{}", shown(&report));
+    let ipfix = std::fs::read(&path).unwrap();
+    let word = |at: usize| u16::from_be_bytes([ipfix[at], ipfix[at + 1]]);
+    let (mut at, mut records, mut starts) = (0, 0, 0);
+    while at < ipfix.len() {
+        let sequence = u32::from_be_bytes(ipfix[at + 8..at + 12].try_into().unwrap());
+        assert_eq!((word(at), sequence), (10, records), "the message at {at}");
+        let end = at + usize::from(word(at + 2));
+        let mut set = at + 16;
+        while set < end {
+            // Templates; else records of IPv4 flows, 59 bytes each.
+            starts += u64::from(word(set) == 2);
+            records += if word(set) == 256 { u32::from(word(set + 2) - 4) / 59 } else { 0 };
+            set += usize::from(word(set + 2));
+        }
+        at = end;
+    }
+    assert_eq!((at, starts), (ipfix.len(), KILLS + 1));
+    assert!(records > 1000, "{records}");
+    let json = std::fs::read_to_string(scene.join("flows.json")).unwrap();
+    assert!(json.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()), "a line is torn");
 }
 
 /// At the end of an endless run, what is in a buffer that would not have been written for long reaches the file, and

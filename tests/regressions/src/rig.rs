@@ -1,8 +1,7 @@
 //! A host for one NF that holds it to what every NF promises.
 
-use chainline_nf::{
-    Burst, Ctx, Declared, Decoded, Env, Error, HoldId, Holds, Kind, MAX_BURST, NfObject, Packet, PacketMeta, Verdict,
-};
+use chainline_nf::testing::NoHolds;
+use chainline_nf::{Burst, Ctx, Declared, Decoded, Env, Error, Kind, MAX_BURST, NfObject, Packet, PacketMeta, Verdict};
 use chainline_packet::{flow_hash, parse};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
@@ -11,20 +10,6 @@ use std::sync::atomic::AtomicU64;
 const HEADROOM: usize = 128;
 const TAILROOM: usize = 64;
 const FILL: u8 = 0xa5;
-
-struct NoHolds;
-
-impl Holds for NoHolds {
-    fn reserve(&mut self) -> Option<HoldId> {
-        None
-    }
-    fn with(&mut self, _: HoldId, _: &mut dyn FnMut(&mut Packet<'_>)) -> bool {
-        false
-    }
-    fn release(&mut self, _: HoldId, _: Verdict) -> bool {
-        false
-    }
-}
 
 /// What became of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]

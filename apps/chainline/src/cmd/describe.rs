@@ -118,13 +118,13 @@ fn built_in(kind: &Kind) -> anyhow::Result<Description> {
     })
 }
 
-/// The C ABI tells of name, purpose and arguments.
+/// The C ABI tells of name, purpose, arguments and footprint.
 fn loaded(path: &str) -> anyhow::Result<Description> {
     let kind = chainline_nf_c::load(path).map_err(|e| WrongInput(e.to_string()))?;
     Ok(Description {
         kind: kind.name().to_owned(),
         about: kind.about().to_owned(),
-        footprint: None,
+        footprint: kind.footprint(),
         arguments: arguments::of(kind.args_schema()),
         declared: None,
         measured: None,

@@ -85,16 +85,38 @@ fn a_kind_that_is_not_there_is_told() {
 #[test]
 fn a_shared_object_in_c_is_unknown_in_part() {
     let dir = Dir::new();
-    let (source, object) = (repository().join("examples/c-nf/reflect.c"), dir.path("libreflect.so"));
+    let text = std::fs::read_to_string(repository().join("examples/c-nf/reflect.c")).unwrap();
     let include = repository().join("crates/nf-abi/include");
-    let mut cc = Command::new("cc");
-    cc.args(["-O1", "-fPIC", "-shared", "-I"]).arg(include).arg("-o").arg(&object).arg(source);
-    if !cc.status().is_ok_and(|s| s.success()) {
+    let describe = |name: &str, text: &str| {
+        let source = dir.write(&format!("{name}.c"), text);
+        let mut cc = Command::new("cc");
+        cc.args(["-O1", "-fPIC", "-shared", "-I"]).arg(&include).arg("-o").arg(dir.path(name)).arg(source);
+        cc.status().is_ok_and(|s| s.success()).then(|| describe(&dir, &[&format!("./{name}")]))
+    };
+    let Some(told) = describe("libreflect.so", &text) else {
         return println!("skipped: a_shared_object_in_c_is_unknown_in_part: no C compiler");
+    };
+    for part in [
+        "reflect: sends every frame back\n",
+        "  min_len  integer  optional",
+        "READS\n  ethernet source, ethernet destination, frame length\n",
+        "WRITES\n  ethernet source, ethernet destination\n",
+        "STATE\n  none\n",
+        "COUNTERS, DROP REASONS\n  known once it is built with arguments\n",
+    ] {
+        assert!(told.contains(part), "{part} is not in\n{told}");
     }
-    let told = describe(&dir, &["./libreflect.so"]);
-    for part in ["reflect: sends every frame back\n", "  min_len  integer  optional", "unknown: the kind does not say"]
-    {
+    // One that does not say, and one with state.
+    let silent = describe("libsilent.so", &text.replace("&footprint}", "NULL}")).unwrap();
+    assert!(silent.contains("READS, WRITES, STATE\n  unknown: the kind does not say\n"), "{silent}");
+    let states = "static const struct chainline_state states[] = {{\"hosts\", NULL, CHAINLINE_SCOPE_SOURCE_HOST, 88},\
+        {\"shares\", \"min_len\", CHAINLINE_SCOPE_INSTANCE, 0}};\n";
+    let with_state = text
+        .replace("struct reflect {", &format!("{states}struct reflect {{"))
+        .replace("FOOTPRINT_STATELESS", "FOOTPRINT_HEAD(states)")
+        .replace("DESTINATION, NULL}", "DESTINATION, states}");
+    let told = describe("libstates.so", &with_state).unwrap();
+    for part in ["  hosts   by source host  88 bytes\n", "  shares  by instance               with `min_len`\n"] {
         assert!(told.contains(part), "{part} is not in\n{told}");
     }
 }

@@ -129,7 +129,16 @@ fn files_change_under_load() {
     until_more(&desk, &mut run, "dropped");
     let passed = totals(&desk, "transmitted");
     rewrite(&desk, &mut run, |case| case.wrong);
+    let words = run.words();
+    let told = |case: &Case| {
+        let words = std::fs::read_to_string(&words).unwrap();
+        let start = format!("  {}: the file of ", case.nf);
+        words.lines().filter(|l| l.contains(&start) && l.contains(case.place)).count()
+    };
+    run.until("each wrong file is told of", || CASES.iter().all(|case| told(case) > 0).then_some(()));
     until_more(&desk, &mut run, "dropped");
+    // Once, however often it is looked at.
+    assert_eq!(CASES.map(|case| told(&case)), [1; 4], "{}", run.stderr());
     let report = run.finish();
     for (case, passed) in CASES.iter().zip(passed) {
         // No packet passed once one was dropped; none is lost between the two.

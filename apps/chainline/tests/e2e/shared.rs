@@ -80,9 +80,14 @@ fn a_shared_table_forgets_nobody() {
     let spec = "  ports: {in: {generator: {count: 10}}, out: {sink: {}}}
   nfs: {mon: {kind: monitor, replicas: 2, state: shared-locked, args: {idle_timeout_s: 60}}}
   chains: [{name: all, path: [in, mon, out]}]\n";
-    let refused = outcome(chainline().args(["run", "--quiet"]).arg(dir.chain_file("chain.yaml", spec)));
-    refused.assert_refused(1, "a time-out");
-    assert!(refused.stderr.contains("found 60 with `state: shared-locked`, expected 0"), "{}", refused.stderr);
+    let file = dir.chain_file("chain.yaml", spec);
+    for verb in [&["validate"][..], &["run", "--quiet"]] {
+        let refused = outcome(chainline().args(verb).arg(&file));
+        refused.assert_no_crash("a time-out");
+        assert_eq!(refused.status.code(), Some(2), "{}", refused.stderr);
+        let words = "nfs.mon.args.idle_timeout_s: found 60 with `state: shared-locked`, expected 0";
+        assert!(refused.stderr.contains(words) && refused.stderr.contains("chain.yaml:6:"), "{}", refused.stderr);
+    }
 }
 
 /// Another number of replicas, or another way of sharing, begins a table of its own.

@@ -33,5 +33,5 @@ static int32_t process(void *self, struct chainline_packet *p, uint32_t count, s
     return CHAINLINE_OK;
 }
 
-static const struct chainline_nf nf = {CHAINLINE_NF_HEAD, "sort", "diverts by protocol", 0, create, process, 0, 0, 0, 0};
+static const struct chainline_nf nf = {CHAINLINE_NF_HEAD, "sort", "diverts by protocol", 0, create, process, 0, 0, 0, 0, 0};
 CHAINLINE_EXPORT_NF(nf)

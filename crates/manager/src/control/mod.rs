@@ -9,6 +9,7 @@ mod gauges;
 mod kernel;
 mod pressure;
 mod readings;
+mod run_times;
 mod shares;
 
 pub use gauges::{Advice, ChainGauge};
@@ -27,12 +28,12 @@ use chainline_shm::Page;
 use kernel::Kernel;
 use pressure::Pressure;
 use readings::Sources;
+use run_times::RunTimes;
 use rustix::thread::ClockId;
 use rustix::time::clock_gettime;
 use serde::Serialize;
 use shares::Shares;
 use std::collections::BTreeMap;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -321,7 +322,9 @@ impl Loop {
     fn millisecond(&mut self) {
         self.readings.read(&self.from, &self.pages, self.from.fabric.clock.now_ns());
         if let Some(pressure) = &mut self.pressure {
-            pressure.step(&self.readings, &self.from, &self.pages);
+            let (kernel, run_times) = (&self.kernel, &mut self.run_times);
+            let run_ns = |i: usize| run_times.ns(kernel.tid(i)?);
+            pressure.step(&self.readings, &self.from, &self.pages, run_ns);
         }
         let every = shares::APPLY_EVERY * readings::spread(self.cores.len());
         if self.from.plan.mechanisms.weights() && self.readings.tick.is_multiple_of(every) {
@@ -602,40 +605,5 @@ impl Loop {
         self.reserved = None;
         self.rr = None;
         (0..self.cores.len()).for_each(|i| self.kernel.leave(i));
-    }
-}
-
-/// Nanoseconds that threads had a core, `/proc/TID/schedstat`. The files stay open: finding them costs more than reading.
-#[derive(Default)]
-struct RunTimes {
-    files: BTreeMap<i32, std::fs::File>,
-}
-
-/// The most of these files that are kept open.
-const MOST_KEPT: usize = 256;
-
-impl RunTimes {
-    fn ns(&mut self, tid: i32) -> Option<u64> {
-        let read = |file: &std::fs::File| {
-            let mut text = [0; 64];
-            let n = file.read_at(&mut text, 0).ok()?;
-            std::str::from_utf8(text.get(..n)?).ok()?.split(' ').next()?.parse().ok()
-        };
-        if let Some(file) = self.files.get(&tid) {
-            return read(file);
-        }
-        let file = std::fs::File::open(format!("/proc/{tid}/schedstat")).ok()?;
-        let ns = read(&file);
-        if self.files.len() < MOST_KEPT {
-            self.files.insert(tid, file);
-        }
-        ns
-    }
-
-    /// The thread is gone; its number may be another's soon.
-    fn forget(&mut self, tid: Option<i32>) {
-        if let Some(tid) = tid {
-            self.files.remove(&tid);
-        }
     }
 }

@@ -4,12 +4,12 @@
 use super::gauges::ChainGauge;
 use super::readings::{Readings, Sources};
 use crate::dataplane::Origins;
-use chainline_chain::plan::{ChainPlan, Plan};
+use chainline_chain::plan::{Activation, ChainPlan, Plan};
 use chainline_sched::pressure::{Average, Bounds, Limit, Marks, Progress, Queue, State, Stretch};
 use chainline_sched::shares::meeting;
 use chainline_shm::{Bell, Page};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -104,12 +104,23 @@ struct Chain {
     group: usize,
     /// The instances on its path.
     instances: Vec<usize>,
+    /// Those of them that serve no other chain and are on a core only for work, and how many cores they all may use.
+    own: Vec<usize>,
+    cores: u64,
     /// Overloaded queues.
     throttled_by: u32,
     /// Since when there are any.
     since_ns: u64,
     throttles: u64,
     throttled_ns: u64,
+}
+
+impl Chain {
+    /// How long its own instances were on cores: the sum by the number of cores.
+    fn used_ns(&self, run_ns: impl FnMut(usize) -> Option<u64>) -> Option<u64> {
+        let times: Option<Vec<u64>> = self.own.iter().copied().map(run_ns).collect();
+        Some(times?.iter().sum::<u64>() / self.cores.max(1))
+    }
 }
 
 /// See the module.
@@ -158,12 +169,21 @@ impl Pressure {
             let instances: Vec<usize> = instances[c].clone();
             let bursts = instances.iter().map(|i| u64::from(plan.instances[*i].batch)).sum::<u64>();
             let (group, most) = (groups[c], most[c]);
+            let mut own = instances.clone();
+            own.sort_unstable();
+            own.dedup();
+            let cores: BTreeSet<usize> = own.iter().flat_map(|i| plan.instances[*i].cores.iter().copied()).collect();
+            // Who polls is on its core whether or not there is work.
+            let works = |i: &usize| plan.instances[*i].activation == Activation::Wake;
+            own.retain(|i| works(i) && plan.instances[*i].queues.iter().all(|q| q.chain == c));
             Chain {
                 bounds: Bounds { target_ns: target(c) * 1e3, least: (bursts + 32).min(most), most },
                 missing: Missing::default(),
                 limit: Limit::default(),
                 group,
                 instances,
+                own,
+                cores: cores.len() as u64,
                 throttled_by: 0,
                 since_ns: 0,
                 throttles: 0,
@@ -194,8 +214,14 @@ impl Pressure {
         self
     }
 
-    /// One look at everything.
-    pub fn step(&mut self, now: &Readings, from: &Sources, pages: &[Option<Arc<Page>>]) {
+    /// One look at everything. `run_ns` asks the kernel for an instance's time on a core; only now and then.
+    pub fn step(
+        &mut self,
+        now: &Readings,
+        from: &Sources,
+        pages: &[Option<Arc<Page>>],
+        mut run_ns: impl FnMut(usize) -> Option<u64>,
+    ) {
         let now_ns = now.now_ns;
         self.marks.fill(false);
         self.queued.fill(0);
@@ -218,7 +244,8 @@ impl Pressure {
         for g in 0..self.groups.len() {
             let (stretch, members) = &mut self.groups[g];
             let chains = &mut self.chains;
-            let times = stretch.step(now_ns, |i| chains[members[i]].limit.shows());
+            let used_ns = |i: usize| chains[members[i]].used_ns(&mut run_ns);
+            let times = stretch.step(now_ns, |i| chains[members[i]].limit.shows(), used_ns);
             for &c in members.iter() {
                 let (chain, gauge): (&mut Chain, &ChainGauge) = (&mut chains[c], &from.gauges[c]);
                 // An NF may hold packets until others come: they are not in the way of those.

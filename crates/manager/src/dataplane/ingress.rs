@@ -209,7 +209,6 @@ pub(super) fn copy_to(tenants: &mut [Buffers], from: usize, to: usize, f: &Frame
             Some(index[0])
         }
         _ => {
-            drop((a, b));
             to.release(&index);
             None
         }

@@ -323,7 +323,6 @@ impl CaptureWriter {
                 self.file.push(now, &buf[usize::from(f.off)..][..usize::from(f.len)]);
             }
         }
-        drop(loan);
         if let Err(e) = self.file.flush() {
             self.failed = Some(e);
             return 0;

@@ -1,5 +1,6 @@
 //! One instance from its start to its end, and again.
 
+use super::news::Patience;
 use super::tables::{self, Share, Tables};
 use super::usage::{NfTotals, Usage};
 use super::{RunError, counters};
@@ -77,6 +78,7 @@ pub(super) struct Instance {
     /// Why the manager killed it, if it did.
     pub killed_for: Option<String>,
     last_words: Option<String>,
+    patience: Patience,
     told_to_stop: bool,
     backoff: Duration,
     spawned: Instant,
@@ -92,6 +94,8 @@ pub(super) enum Change {
     None,
     /// It has its page and runs.
     Running(Arc<Page>),
+    /// One of its NFs has something to say: which, and what.
+    Said(usize, String),
     /// It could not be built.
     Failed(String),
     /// It is dead: why.
@@ -124,6 +128,7 @@ impl Instance {
             gone: false,
             killed_for: None,
             last_words: None,
+            patience: Patience::new(Instant::now()),
             told_to_stop: false,
             backoff: FIRST_BACKOFF,
             spawned: Instant::now(),
@@ -246,6 +251,10 @@ impl Instance {
                 self.state = State::Running;
                 self.start_ns.get_or_insert(self.spawned.elapsed().as_nanos() as u64);
                 self.page.clone().map_or(Change::None, Change::Running)
+            }
+            (FromInstance::News { nf, words }, State::Running) if nf < self.nfs => {
+                let heard = self.patience.hear(&words, Instant::now());
+                heard.map_or(Change::None, |words| Change::Said(nf, words))
             }
             // The stop word lies in its own page: that it ends is no proof that it was told to.
             (FromInstance::Last(Last::Ended { reports, storage }), State::Running) if self.told_to_stop => {

@@ -5,6 +5,7 @@ mod change;
 mod counters;
 mod edit;
 mod instance;
+mod news;
 mod numbers;
 mod outcome;
 mod remote;
@@ -15,7 +16,7 @@ mod usage;
 
 pub use remote::{Load, Remote};
 pub use steer::Orders;
-pub(crate) use tables::sharing;
+pub use tables::sharing;
 pub use usage::{NfTotals, Usage};
 
 use crate::buffers::Buffers;
@@ -364,6 +365,7 @@ impl<'a> Supervisor<'a> {
                     self.happened(Some(i), "runs again".into(), observer);
                 }
             }
+            Change::Said(nf, words) => self.said(i, nf, words, observer),
             Change::Failed(what) if self.instances[i].late => {
                 self.instances[i].failed = Some(what);
                 self.instances[i].kill("could not be built");
@@ -449,6 +451,14 @@ impl<'a> Supervisor<'a> {
         let happening = Happening { at_s: self.began.elapsed().as_secs_f64(), instance, what };
         observer.happened(&happening);
         self.happenings.push(happening);
+    }
+
+    /// An NF of an instance said something. An instance of several is not named as its NFs are.
+    fn said(&mut self, i: usize, nf: usize, words: String, observer: &mut dyn Observer) {
+        let nfs = self.plan.instances.get(i).map_or(&[][..], |p| &p.nfs);
+        let named = nfs.get(nf).and_then(|n| self.plan.nfs.get(*n)).filter(|_| nfs.len() > 1);
+        let words = named.map_or(words.clone(), |n| format!("{}: {words}", n.name));
+        self.happened(Some(i), words, observer);
     }
 
     fn command(&self, command: Command) -> Result<(), RunError> {
@@ -553,8 +563,10 @@ impl<'a> Supervisor<'a> {
         let readable: Vec<usize> =
             listening.iter().zip(&fds).filter(|(_, f)| !f.revents().is_empty()).map(|(i, _)| *i).collect();
         for i in readable {
-            if let Change::Died(why) = self.instances[i].listen(&mut self.tables) {
-                self.happened(Some(i), why, observer);
+            match self.instances[i].listen(&mut self.tables) {
+                Change::Died(why) => self.happened(Some(i), why, observer),
+                Change::Said(nf, words) => self.said(i, nf, words, observer),
+                _ => {}
             }
         }
     }

@@ -28,7 +28,7 @@ pub(super) fn shares(plan: &Plan, instance: usize) -> Vec<Option<Share>> {
 }
 
 /// As the SDK says it.
-pub(crate) fn sharing(state: model::Sharing) -> Sharing {
+pub fn sharing(state: model::Sharing) -> Sharing {
     match state {
         model::Sharing::Private => Sharing::Private,
         model::Sharing::SharedLocked => Sharing::Locked,

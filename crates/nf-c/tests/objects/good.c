@@ -117,5 +117,8 @@ static int32_t report(const void *self, void (*write)(void *, const char *, size
 static const char schema[] = "{\"type\": \"object\", \"additionalProperties\": false, \"properties\": {"
                              "\"min_len\": {\"type\": \"integer\", \"minimum\": 1, \"maximum\": 100},"
                              "\"word\": {\"type\": \"string\"}}}";
-static const struct chainline_nf nf = {CHAINLINE_NF_HEAD, "good", "uses everything", schema, create, process, tick, report, NULL, completed};
+static const struct chainline_state states[] = {{"held", NULL, CHAINLINE_SCOPE_INSTANCE, 4}, {"words", "word", CHAINLINE_SCOPE_FLOW, 0}};
+static const struct chainline_footprint footprint = {
+    CHAINLINE_FOOTPRINT_HEAD(states), CHAINLINE_FIELD_FRAME | CHAINLINE_FIELD_FRAME_LENGTH, CHAINLINE_FIELD_FRAME, states};
+static const struct chainline_nf nf = {CHAINLINE_NF_HEAD, "good", "uses everything", schema, create, process, tick, report, NULL, completed, &footprint};
 CHAINLINE_EXPORT_NF(nf)

@@ -1,7 +1,8 @@
 //! A Rust NF in a shared object that misbehaves where its arguments say.
 
 use chainline_nf::{
-    Burst, Completion, Counter, Ctx, Env, Error, File, FileSpec, HoldId, Nf, Reason, Refused, Target, Verdict,
+    Burst, Completion, Counter, Ctx, Env, Error, Field, File, FileSpec, Footprint, HoldId, Nf, Reason, Refused, Scope,
+    State, Target, Verdict,
 };
 
 #[derive(Clone, Copy, PartialEq, serde::Deserialize, schemars::JsonSchema)]
@@ -49,6 +50,11 @@ impl Nf for Odd {
     const KIND: &'static str = "odd";
     const ABOUT: &'static str = "panics on request";
     type Args = Args;
+    const FOOTPRINT: Option<Footprint> = Footprint::new(
+        &[Field::EtherType, Field::Protocol],
+        &[Field::Frame],
+        &[State::new("held", Scope::Instance, 4), State::new("rules", Scope::Configured, 0).with("rules")],
+    );
 
     fn new(args: Args, env: &mut Env<'_>) -> Result<Self, Error> {
         assert!(args.panic != When::New, "on purpose");
@@ -117,6 +123,9 @@ impl Nf for Odd {
 
     fn tick(&mut self, ctx: &mut Ctx<'_>) {
         may(self, When::Tick);
+        if ctx.is_ending() {
+            ctx.set(self.bytes, u64::MAX);
+        }
         let (late, panic) = (self.late, self.panic);
         for id in self.held.drain(..) {
             ctx.with_held(id, |p| {

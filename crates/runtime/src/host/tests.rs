@@ -99,6 +99,7 @@ fn bench(nfs: Vec<Box<dyn NfObject>>, weights: &[u32], capacity: u32, batch: u32
         now: 0,
         sampling: Sampling::default(),
         tick_at: u64::MAX,
+        news: Vec::new(),
         descs: Box::new([Desc::default(); MAX_BURST]),
     };
     Bench { host, sources, sinks, back: Consumer::attach(back) }

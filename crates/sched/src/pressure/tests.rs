@@ -85,13 +85,15 @@ proptest! {
 struct Chains {
     bounds: Bounds,
     stretch: Stretch,
+    /// The part of their cores that each uses.
+    used: f64,
     all: Vec<(Limit, Progress, f64)>,
 }
 
 impl Chains {
     fn new(n: usize, target_us: f64, least: u64, most: u64) -> Self {
         let bounds = Bounds { target_ns: target_us * 1e3, least, most };
-        Self { bounds, stretch: Stretch::new(n), all: vec![(Limit::default(), Progress::default(), 0.0); n] }
+        Self { bounds, stretch: Stretch::new(n), used: 0.0, all: vec![(Limit::default(), Progress::default(), 0.0); n] }
     }
 
     fn inside(&self) -> Vec<f64> {
@@ -113,7 +115,9 @@ impl Chains {
                     Progress { at_ns: progress.at_ns + MS, left: progress.left + leave as u64, inside: own as u64 };
             }
             let limits: Vec<Limit> = self.all.iter().map(|(l, ..)| *l).collect();
-            let stretch = self.stretch.step(self.all[0].1.at_ns, |i| limits[i].shows());
+            let now_ns = self.all[0].1.at_ns;
+            let used_ns = (now_ns as f64 * self.used) as u64;
+            let stretch = self.stretch.step(now_ns, |i| limits[i].shows(), |_| Some(used_ns));
             self.all.iter_mut().for_each(|(l, p, _)| _ = l.step(&self.bounds, stretch, *p));
         }
         (left(&self.all) - before) as f64 / ms as f64
@@ -217,6 +221,24 @@ fn trials_are_rare() {
         sum += chain.limit();
     }
     assert!(sum / 20_000 <= limit * 102 / 100, "{} on average", sum / 20_000);
+}
+
+/// Who has its cores for itself is not tried, and not held to wait for twice as long by it; when somebody comes who needs them it is.
+#[test]
+fn nobody_is_tried_who_could_gain_nothing() {
+    let highest = |chain: &mut Chains| {
+        let limits = (0..5000).map(|_| {
+            chain.run(1, turns(9.0, 0.4));
+            chain.limit()
+        });
+        limits.max()
+    };
+    let mut chain = Chains { used: 0.97, ..Chains::new(1, 500.0, 192, 6144) };
+    chain.run(500, turns(9.0, 0.4));
+    let expected = 192 + 1250;
+    assert!(highest(&mut chain) < Some(expected * 11 / 10));
+    chain.used = 0.8;
+    assert!(highest(&mut chain) > Some(expected * 19 / 10), "one that might gain by it is");
 }
 
 #[test]

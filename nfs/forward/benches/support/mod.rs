@@ -1,8 +1,7 @@
 //! What the benchmarks of all NFs share: an NF built as a host builds it, and bursts of 64-byte frames for it.
 
-use chainline_nf::{
-    Burst, Ctx, Declared, Env, FileSpec, HoldId, Holds, Kind, NfObject, Packet, PacketMeta, Storage, Verdict,
-};
+use chainline_nf::testing::NoHolds;
+use chainline_nf::{Burst, Ctx, Declared, Env, FileSpec, Kind, NfObject, Packet, PacketMeta, Storage, Verdict};
 use chainline_packet::{flow_hash, parse};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
@@ -15,21 +14,6 @@ const FRAME_LEN: usize = 60;
 const HEADERS: usize = 42;
 /// Headroom as hosts give it.
 const HEADROOM: usize = 128;
-
-/// A host without places to hold packets.
-struct NoHolds;
-
-impl Holds for NoHolds {
-    fn reserve(&mut self) -> Option<HoldId> {
-        None
-    }
-    fn with(&mut self, _: HoldId, _: &mut dyn FnMut(&mut Packet<'_>)) -> bool {
-        false
-    }
-    fn release(&mut self, _: HoldId, _: Verdict) -> bool {
-        false
-    }
-}
 
 /// Files for an NF that has some, and what their host does after a burst.
 pub trait Files {

@@ -2,27 +2,12 @@
 
 #![allow(dead_code, clippy::unwrap_used)]
 
-use chainline_nf::{
-    Burst, Ctx, Declared, Decoded, Env, HoldId, Holds, Kind, MAX_BURST, NfObject, Packet, PacketMeta, Verdict,
-};
+use chainline_nf::testing::NoHolds;
+use chainline_nf::{Burst, Ctx, Declared, Decoded, Env, Kind, MAX_BURST, NfObject, Packet, PacketMeta};
 use chainline_packet::{flow_hash, parse};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-
-struct NoHolds;
-
-impl Holds for NoHolds {
-    fn reserve(&mut self) -> Option<HoldId> {
-        None
-    }
-    fn with(&mut self, _: HoldId, _: &mut dyn FnMut(&mut Packet<'_>)) -> bool {
-        false
-    }
-    fn release(&mut self, _: HoldId, _: Verdict) -> bool {
-        false
-    }
-}
 
 /// Room before and behind each frame.
 const ROOM: usize = 128;

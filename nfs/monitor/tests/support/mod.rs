@@ -2,8 +2,10 @@
 
 #![allow(dead_code, clippy::unwrap_used)]
 
+use chainline_nf::testing::NoHolds;
 use chainline_nf::{
-    Burst, Ctx, Declared, Env, File, HoldId, Holds, MAX_BURST, NfObject, Packet, PacketMeta, Refused, Storage, Verdict,
+    Access, Burst, Ctx, Declared, Env, File, FileSpec, MAX_BURST, NfObject, Packet, PacketMeta, Refused, Storage,
+    Verdict,
 };
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -24,20 +26,6 @@ impl Dir {
 impl Drop for Dir {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-struct NoHolds;
-
-impl Holds for NoHolds {
-    fn reserve(&mut self) -> Option<HoldId> {
-        None
-    }
-    fn with(&mut self, _: HoldId, _: &mut dyn FnMut(&mut Packet<'_>)) -> bool {
-        false
-    }
-    fn release(&mut self, _: HoldId, _: Verdict) -> bool {
-        false
     }
 }
 
@@ -73,18 +61,27 @@ pub struct Host {
 
 impl Host {
     pub fn new(args: serde_json::Value) -> Self {
-        let mut env = Env::new(Path::new("."), &[]);
+        Self::in_dir(args, Path::new("."))
+    }
+
+    /// As [`Host::new`], with files in `dir`: of those that are there, what the NF keeps comes first.
+    pub fn in_dir(args: serde_json::Value, dir: &Path) -> Self {
+        let mut env = Env::new(dir, &[]);
         let nf = (nf_monitor::KIND.build)(args, &mut env).unwrap_or_else(|e| panic!("{e}"));
         let declared = env.into_declared();
         let counters = declared.counters.iter().map(|_| AtomicU64::new(0)).collect();
-        let with_head = |head: &Vec<u8>| {
+        let begun = |spec: &FileSpec| {
             // Room, so that a test which counts allocations counts the NF's alone.
             let mut bytes = Vec::with_capacity(8 << 20);
-            bytes.extend(head);
+            bytes.extend(std::fs::read(&spec.path).unwrap_or_default());
+            if let Access::Append { keep: Some(keep) } = spec.access {
+                bytes.truncate(keep as usize);
+            }
+            bytes.extend(&spec.head);
             bytes
         };
         let files = Files {
-            bytes: declared.files.iter().map(|f| with_head(&f.head)).collect(),
+            bytes: declared.files.iter().map(begun).collect(),
             sizes: declared.files.iter().map(|f| f.packet_bytes).collect(),
         };
         Self { nf, declared, counters, files }

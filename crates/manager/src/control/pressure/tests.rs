@@ -62,7 +62,7 @@ impl Scene {
     fn step(&mut self) {
         self.now_ns += MS;
         self.readings.read(&self.from, &self.pages, self.now_ns);
-        self.pressure.step(&self.readings, &self.from, &self.pages);
+        self.pressure.step(&self.readings, &self.from, &self.pages, |_| None);
     }
 
     fn edge(&self, chain: usize, hop: u8) -> usize {

@@ -1,14 +1,14 @@
-"""Forwards frames through nftables' source NAT, in the network namespace that it is started in (conntrack.rs): a is
+"""Forwards frames through nftables' source NAT, in the network namespace that it is started in (exchange.rs): a is
 inside, b outside, and packets leave there as the external address.
 
 Reads lines "SIDE HEX": the side that sends, a or b, and a frame. Prints for each the IP packet that comes out on the other
-side in hexadecimal, or "dropped".
+side in hexadecimal, or "dropped". "set NAME SECONDS" sets a time-out of connection tracking and prints "done".
 """
 import os
 import sys
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../forward/tests/support"))
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../../forward/tests/support"))
 import kernel  # noqa: E402
 
 # More hosts on both sides; and an external address that is nobody's, so that what no mapping takes goes nowhere.
@@ -46,7 +46,12 @@ IPV4 = b"\x08\x00"
 
 kernel.start(RULES, SYSCTL, LINKS)
 for line in sys.stdin:
-    side, text = line.split()
+    side, text, *more = line.split()
+    if side == "set":
+        with open(f"/proc/sys/net/netfilter/nf_conntrack_{text}", "w") as f:
+            f.write(more[0])
+        print("done", flush=True)
+        continue
     came = [got[14:] for got in kernel.forwarded(side, bytes.fromhex(text)) if got[12:14] == IPV4]
     if len(came) > 1:
         sys.exit(f"{len(came)} packets came of one")

@@ -1,18 +1,11 @@
-//! The kernel's NAT as the reference: the same exchanges through nftables' source NAT, in a network namespace of its own,
-//! and through ours. What comes out must be the same up to the choice of ports; where it is not, the difference has a
-//! name here and in the README.
+//! Exchanges of packets through something that translates, in words.
 
-#![allow(clippy::unwrap_used)]
-
-#[path = "../../forward/tests/support/mod.rs"]
-mod support;
-
+use crate::support::{Host, ipv4, l4};
 use chainline_packet::{Fragment, checksum, icmp, parse};
 use serde_json::json;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use support::{Host, ipv4, l4};
 
 type End = (u32, u16);
 
@@ -21,12 +14,14 @@ const INSIDE: u32 = 0x0a01_000a;
 const OUTSIDE: u32 = 0x0a02_000a;
 const EXTERNAL: u32 = 0xc633_6401;
 
-/// Something that translates: an IP packet for each frame from side a or b that comes out.
-trait Nat {
+/// Something that translates.
+pub trait Nat {
+    /// The IP packet that comes out on the other side of a frame from side a or b, if one does.
     fn ask(&mut self, side: char, frame: &[u8]) -> Option<Vec<u8>>;
 }
 
-struct Kernel {
+/// nftables' source NAT.
+pub struct Kernel {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
@@ -34,7 +29,7 @@ struct Kernel {
 
 impl Kernel {
     /// `None` where it cannot be asked.
-    fn new() -> Option<Self> {
+    pub fn new() -> Option<Self> {
         let runs =
             |program: &str, args: &[&str]| Command::new(program).args(args).output().is_ok_and(|o| o.status.success());
         if !runs(
@@ -45,7 +40,7 @@ impl Kernel {
             return None;
         }
         let mut child = Command::new("unshare")
-            .args(["-n", "python3", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/conntrack.py")])
+            .args(["-n", "python3", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/conntrack/router.py")])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -53,16 +48,26 @@ impl Kernel {
         let (stdin, stdout) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
         Some(Self { child, stdin, stdout })
     }
+
+    /// Says a line, and returns the answer.
+    fn say(&mut self, line: &str) -> String {
+        writeln!(self.stdin.as_mut().unwrap(), "{line}").unwrap();
+        let mut answer = String::new();
+        self.stdout.read_line(&mut answer).unwrap();
+        assert!(!answer.is_empty(), "router.py ended");
+        answer.trim_end().to_owned()
+    }
+
+    /// Sets a time-out of connection tracking, such as `udp_timeout`, for the packets that follow.
+    pub fn set_timeout(&mut self, name: &str, seconds: u32) {
+        assert_eq!(self.say(&format!("set {name} {seconds}")), "done");
+    }
 }
 
 impl Nat for Kernel {
     fn ask(&mut self, side: char, frame: &[u8]) -> Option<Vec<u8>> {
         let hex: String = frame.iter().map(|b| format!("{b:02x}")).collect();
-        writeln!(self.stdin.as_mut().unwrap(), "{side} {hex}").unwrap();
-        let mut line = String::new();
-        self.stdout.read_line(&mut line).unwrap();
-        let line = line.trim_end();
-        assert!(!line.is_empty(), "conntrack.py ended");
+        let line = self.say(&format!("{side} {hex}"));
         let byte = |i: usize| u8::from_str_radix(&line[i..i + 2], 16).unwrap();
         (line != "dropped").then(|| (0..line.len()).step_by(2).map(byte).collect())
     }
@@ -75,27 +80,40 @@ impl Drop for Kernel {
     }
 }
 
-struct Ours(Host);
+/// This NF, and its time in nanoseconds.
+pub struct Ours {
+    host: Host,
+    now_ns: u64,
+}
 
 impl Ours {
-    fn new(more: serde_json::Value) -> Self {
+    pub fn new(more: serde_json::Value) -> Self {
         let mut args = json!({"inside": ["10.1.0.0/16"], "pool": ["198.51.100.1"], "inside_chains": [0]});
         args.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        Self(Host::new(&nf_nat::KIND, args))
+        Self { host: Host::new(&nf_nat::KIND, args), now_ns: 0 }
+    }
+}
+
+impl Ours {
+    /// Lets so many seconds pass.
+    pub fn wait(&mut self, seconds: u32) {
+        for _ in 0..seconds * 10 {
+            self.now_ns += 100_000_000;
+            self.host.tick(self.now_ns);
+        }
     }
 }
 
 impl Nat for Ours {
     fn ask(&mut self, side: char, frame: &[u8]) -> Option<Vec<u8>> {
-        self.0.chain = u16::from(side == 'b');
+        self.host.chain = u16::from(side == 'b');
         let mut frames = [frame.to_vec()];
-        (self.0.play(0, &mut frames) == ["next"]).then(|| frames[0][14..].to_vec())
+        (self.host.play(self.now_ns, &mut frames) == ["next"]).then(|| frames[0][14..].to_vec())
     }
 }
 
 /// An exchange: what each side knows of it so far.
-struct Exchange<'a> {
-    nat: &'a mut dyn Nat,
+pub struct Exchange {
     /// The ports of hosts inside, and their identifiers, begin here, so that exchanges do not meet.
     base: u16,
     /// External ports of flows, by protocol, inside and remote endpoint.
@@ -115,7 +133,12 @@ fn number(kind: &str) -> u8 {
     }
 }
 
-impl Exchange<'_> {
+impl Exchange {
+    /// Whose ports inside begin at `base`.
+    pub fn new(base: u16) -> Self {
+        Self { base, external: HashMap::new(), out: HashMap::new(), names: Vec::new() }
+    }
+
     /// `1:2`: host 1, port 2.
     fn end(&self, net: u32, text: &str) -> End {
         let (host, port) = text.split_once(':').unwrap();
@@ -134,7 +157,7 @@ impl Exchange<'_> {
     /// that remote), `d …` straight to the host inside, `h KIND INSIDE INSIDE REMOTE` from inside to the external endpoint
     /// of another's flow; `ie TYPE/CODE HOST KIND INSIDE REMOTE` is an ICMP error from outside about what went out, `oe …`
     /// one from inside about what came in.
-    fn step(&mut self, step: &str) -> String {
+    pub fn step(&mut self, nat: &mut dyn Nat, step: &str) -> String {
         let words: Vec<&str> = step.split(' ').collect();
         let error = |text: &str| text.split_once('/').map(|(t, c)| (t.parse().unwrap(), c.parse().unwrap())).unwrap();
         let (side, proto, inside, remote, frame) = match words[..] {
@@ -183,7 +206,7 @@ impl Exchange<'_> {
             }
             _ => panic!("{step}"),
         };
-        let Some(packet) = self.nat.ask(side, &frame) else { return "dropped".into() };
+        let Some(packet) = nat.ask(side, &frame) else { return "dropped".into() };
         let words = self.describe(&packet);
         if !step.contains("e ") {
             let seen = parse(&framed(&packet)).tuple;
@@ -320,155 +343,4 @@ fn packet(kind: &str, src: End, dst: End, more: &[&str]) -> Vec<u8> {
         frame[24..26].copy_from_slice(&sum.to_be_bytes());
     }
     frame
-}
-
-/// Plays exchanges, and says what came of each step.
-fn play(nat: &mut dyn Nat, exchanges: &[&[&str]], from: u16) -> Vec<Vec<String>> {
-    let exchange = |(i, steps): (usize, &&[&str])| {
-        let base = from + 16 * i as u16;
-        let mut e = Exchange { nat, base, external: HashMap::new(), out: HashMap::new(), names: Vec::new() };
-        steps.iter().map(|step| e.step(step)).collect()
-    };
-    exchanges.iter().enumerate().map(exchange).collect()
-}
-
-const AGREED: &[&[&str]] = &[
-    // A host inside asks and is answered; somebody else's answer, and one to nobody, go nowhere.
-    &[
-        "i udp 1:53 0:0",
-        "o udp 0:0 1:53",
-        "i udp 1:53 0:0",
-        "o udp 0:0 1:53",
-        "i udp 1:54 0:0 via 1:53",
-        "i udp 2:53 0:0 via 1:53",
-    ],
-    // One endpoint, two remote ones: one external endpoint.
-    &["o udp 0:0 1:53", "o udp 0:0 2:53", "o udp 0:0 1:99", "i udp 2:53 0:0", "i udp 1:99 0:0", "i udp 1:53 0:0"],
-    // Two hosts with the same port to the same endpoint: two external ones, and each gets its own answers.
-    &["o udp 0:0 1:53", "o udp 1:0 1:53", "i udp 1:53 1:0", "i udp 1:53 0:0"],
-    &["o tcp 0:0 1:80", "o tcp 1:0 1:80", "i tcp 1:80 1:0 SA", "i tcp 1:80 0:0 SA"],
-    // Checksums that are absent stay absent.
-    &["o udp0 0:0 1:53", "i udp0 1:53 0:0"],
-    // Nobody reaches a host inside by its own address.
-    &["d udp 1:53 0:0", "o udp 0:0 1:53", "d tcp 1:80 0:0 S", "d ping 1:0 0:0"],
-    // TCP: opened, closed by either end or by both, reset, opened by both at once; and a second connection.
-    &[
-        "o tcp 0:0 1:80 S",
-        "i tcp 1:80 0:0 SA",
-        "o tcp 0:0 1:80 A",
-        "i tcp 1:80 0:0 PA",
-        "o tcp 0:0 1:80 FA",
-        "i tcp 1:80 0:0 A",
-        "i tcp 1:80 0:0 FA",
-        "o tcp 0:0 1:80 A",
-    ],
-    &[
-        "o tcp 0:0 1:80 S",
-        "i tcp 1:80 0:0 SA",
-        "o tcp 0:0 1:80 A",
-        "i tcp 1:80 0:0 FA",
-        "o tcp 0:0 1:80 FA",
-        "i tcp 1:80 0:0 A",
-        "o tcp 0:0 1:80 S",
-        "i tcp 1:80 0:0 SA",
-    ],
-    &["o tcp 0:0 1:80 S", "i tcp 1:80 0:0 RA", "o tcp 0:0 1:80 S", "i tcp 1:80 0:0 SA", "o tcp 0:0 1:80 R"],
-    &["o tcp 0:0 1:80 S", "i tcp 1:80 0:0 S", "o tcp 0:0 1:80 SA", "i tcp 1:80 0:0 A"],
-    &[
-        "o tcp 0:0 1:80 S",
-        "i tcp 1:80 0:0 SA",
-        "o tcp 0:0 2:80 S",
-        "i tcp 2:80 0:0 SA",
-        "i tcp 3:80 0:0 via 1:80",
-        "i tcp 1:81 0:0 via 1:80",
-    ],
-    // Nobody outside begins; a connection that was there before goes on when a host inside says something.
-    &["i tcp 1:80 0:0 S", "i tcp 1:80 0:0 SA", "i tcp 1:80 0:0 A", "i tcp 1:80 0:0 R", "o tcp 0:0 1:80 R"],
-    &["o tcp 0:0 1:80 A", "i tcp 1:80 0:0 A", "o tcp 0:0 1:80 PA"],
-    // Pings, by identifier.
-    &[
-        "o ping 0:7 1:0",
-        "i pong 1:0 0:7",
-        "i pong 1:0 0:8",
-        "i pong 2:0 0:7 via 1:0",
-        "i ping 1:0 0:7",
-        "o pong 0:9 1:0",
-    ],
-    &["o ping 0:7 1:0", "o ping 1:7 1:0", "i pong 1:0 1:7", "i pong 1:0 0:7"],
-    // ICMP errors: from the other end and from on the way, about what went out; and from inside about what came in.
-    &["o udp 0:0 1:53", "ie 3/3 1 udp 0:0 1:53", "ie 11/0 5 udp 0:0 1:53", "ie 3/4 5 udp 0:0 1:53", "i udp 1:53 0:0"],
-    &["o tcp 0:0 1:80 S", "ie 3/1 5 tcp 0:0 1:80", "o tcp 0:0 1:80 S", "i tcp 1:80 0:0 SA", "ie 3/4 5 tcp 0:0 1:80"],
-    &["o ping 0:7 1:0", "ie 3/1 5 ping 0:7 1:0", "ie 11/0 5 ping 0:7 1:0"],
-    &["o udp 0:0 1:53", "i udp 1:53 0:0", "oe 3/3 0 udp 0:0 1:53", "oe 3/10 0 udp 0:0 1:53"],
-    &[
-        "ie 3/3 1 udp 0:0 1:53",
-        "ie 11/0 5 tcp 0:0 1:80",
-        "o udp 0:0 1:53",
-        "ie 3/3! 1 udp 0:0 1:53",
-        "ie 3/3 1 udp 0:0 2:53",
-    ],
-];
-
-/// Where the kernel does otherwise on purpose or ours does: what it is called in the README, how ours is built, the
-/// exchange, and what the kernel and ours make of its last step.
-type Difference = (&'static str, &'static str, &'static [&'static str], &'static str, &'static str);
-
-const DIFFERENCES: &[Difference] = &[
-    (
-        "Mapping",
-        "{}",
-        &["o udp 0:0 1:53", "o udp 1:0 2:53"],
-        "17 external#0 > remote2:53 right",
-        "17 external#1 > remote2:53 right",
-    ),
-    ("Filter", "{}", &["o udp 0:0 1:53", "i udp 2:99 0:0 via 1:53"], "dropped", "17 remote2:99 > inside0:0 right"),
-    ("Hairpinning", "{}", &["o udp 0:0 1:53", "h udp 1:1 0:0 1:53"], "dropped", "17 external#1 > inside0:0 right"),
-    ("Other protocols", "{}", &["o gre 0:0 1:0"], "47 external > remote1:0 right", "dropped"),
-    ("Wrong checksums", "{}", &["o udp! 0:0 1:53"], "dropped", "17 external#0 > remote1:53 wrong checksum"),
-    ("Fragments", "{}", &["o udp 0:0 1:53 first"], "dropped", "17 external#0 > remote1:53 in parts"),
-];
-
-#[test]
-fn what_comes_out_is_what_comes_out_of_nftables() {
-    let Some(mut kernel) = Kernel::new() else {
-        println!(
-            "skipped: what_comes_out_is_what_comes_out_of_nftables: needs root, unshare, nft with nat and python3"
-        );
-        return;
-    };
-    let mut ours = Ours::new(json!({"filter": "address_and_port_dependent"}));
-    let (expected, seen) = (play(&mut kernel, AGREED, 2000), play(&mut ours, AGREED, 2000));
-    let mut wrong = String::new();
-    for ((steps, expected), seen) in AGREED.iter().zip(&expected).zip(&seen) {
-        for ((step, expected), seen) in steps.iter().zip(expected).zip(seen).filter(|((_, e), s)| e != s) {
-            wrong += &format!("{steps:?}: {step}\n  ours   {seen}\n  kernel {expected}\n");
-        }
-    }
-    assert!(wrong.is_empty(), "{wrong}");
-    let passed = expected.iter().flatten().filter(|words| *words != "dropped").count();
-    let all = AGREED.iter().map(|steps| steps.len()).sum::<usize>();
-    assert!(passed > all / 2 && passed < all, "{passed} of {all} pass");
-}
-
-#[test]
-fn each_difference_has_a_name() {
-    let readme = include_str!("../README.md");
-    let mut kernel = Kernel::new();
-    if kernel.is_none() {
-        println!(
-            "skipped: the kernel's part of each_difference_has_a_name: needs root, unshare, nft with nat and python3"
-        );
-    }
-    for (i, (name, args, steps, theirs, our)) in DIFFERENCES.iter().enumerate() {
-        assert!(readme.contains(&format!("| {name} |")), "{name} is not in the README");
-        let mut ours = Ours::new(serde_json::from_str(args).unwrap());
-        let check = |nat: &mut dyn Nat, expected: &str| {
-            let found = play(nat, &[steps], 2000 + 16 * i as u16).remove(0).pop().unwrap();
-            assert!(found == expected || found.starts_with(&format!("{expected} ")), "{name}: {found}");
-        };
-        check(&mut ours, our);
-        if let Some(kernel) = &mut kernel {
-            check(kernel, theirs);
-        }
-    }
 }
