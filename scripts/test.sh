@@ -52,8 +52,9 @@ step "documentation" env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-d
 # Among them: the generated references are current, and the style test.
 # Output of passing tests too: it says which were skipped.
 step "cargo test" cargo test --workspace --locked --no-fail-fast -- --show-output
-# The sleep and wake protocol under the model checker; everything is built again with its atomics.
-step "loom: no wake-up is lost, a shared key has one place" env RUSTFLAGS="--cfg loom" \
+# The sleep and wake protocol under the model checker; everything is built again with its atomics, and optimised, since it
+# tries millions of orders.
+step "loom: no wake-up is lost, a shared key has one place" env RUSTFLAGS="--cfg loom" CARGO_PROFILE_DEV_OPT_LEVEL=3 \
     cargo test --package chainline-shm --lib --locked --target-dir target/loom -- handover counts
 for example in examples/rust-nf examples/c-nf; do
     if [[ -f $example/Cargo.toml ]]; then
